@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/peer/core_inl.hpp"
@@ -43,17 +44,33 @@ void engine::connect_at_start() {
       log(log_level::warning, "PENSTOCK_CONNECTFILE_IN: %s makes no connections: %s", path.c_str(),
           named.error().what.c_str());
   }
-  // All are asked for first, so that they are made side by side.
-  for (const bool wait : {false, true})
-    for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
-      for (const std::uint32_t r : ranks) {
-        peer& p = core_.begun(core_.domains()[i].peers[r]);
-        const long_wait named(core_.waits(), wait_for::connection, r);
-        for (unsigned empty = 0; !connections::is_ready(p, lane_request);) {
-          if (is_failure(connections_.connect(p, lane_request))) return;
-          if (!wait || is_failure(wait_step(empty))) break;
-        }
-      }
+  // From the next rank on, so that not all ranks ask the same one first.
+  std::sort(ranks.begin(), ranks.end());
+  std::rotate(ranks.begin(), std::upper_bound(ranks.begin(), ranks.end(), core_.rank()),
+              ranks.end());
+  // False: it cannot be made.
+  const auto connect = [&](peer& p, std::uint64_t until_ns) {
+    const long_wait named(core_.waits(), wait_for::connection, p.rank);
+    for (unsigned empty = 0; !connections::is_ready(p, lane_request);) {
+      if (is_failure(connections_.connect(p, lane_request))) return false;
+      if (now_ns() >= until_ns || is_failure(wait_step(empty))) break;
+    }
+    return true;
+  };
+  // Some are made side by side, as many as have room for their answers at this process's port,
+  // beside the hellos of as many that ask it. One that does not answer holds up the next only for
+  // the time after which it is asked again.
+  constexpr std::size_t side_by_side = 32;
+  constexpr std::uint64_t patience_ns = 20'000'000;
+  std::vector<peer*> peers;
+  for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
+    for (const std::uint32_t r : ranks) peers.push_back(&core_.begun(core_.domains()[i].peers[r]));
+  for (std::size_t k = 0; k < peers.size(); ++k) {
+    if (k >= side_by_side && !connect(*peers[k - side_by_side], now_ns() + patience_ns)) return;
+    if (!connect(*peers[k], 0)) return;
+  }
+  for (peer* const p : peers)
+    if (!connect(*p, ~std::uint64_t{0})) return;
 }
 
 // Called before the process leaves, which connects to ranks that no message of the program's needs.
