@@ -196,8 +196,8 @@ void hand_over(context& c, const datagram_packet& d) noexcept {
   queue_pair* to = nullptr;
   {
     const std::lock_guard guard(c.objects);
-    for (queue_pair* q : c.qps)
-      if (q->qp_num == d.head.to_qpn && q->qp_type == IBV_QPT_UD) to = q;
+    const auto at = std::ranges::find(c.qps, d.head.to_qpn, &queue_pair::qp_num);
+    if (at != c.qps.end() && (*at)->qp_type == IBV_QPT_UD) to = *at;
   }
   if (to == nullptr || to->qkey.load(std::memory_order_relaxed) != d.head.qkey ||
       !takes_datagrams(*to))

@@ -71,6 +71,11 @@ else:
     expect(f["all"]["connections"] > 8000, f"{f['all']['connections']} ranks are connected")
     # 4; some hellos are said again on a busy machine, but not to a rank whose answer has come.
     expect(f["all"]["hellos_each"] < 5, f"{f['all']['hellos_each']} hellos for a connection")
+    # Neither the connector nor the device takes longer for each where there are more.
+    few = run(START, "--json", "1000")["all"]
+    each = [a["connector_cpu_ns"] / a["connections"] for a in (few, f["all"])]
+    expect(each[1] < 1.5 * each[0],
+           f"the connector takes {each[0]:.0f} ns for one of 999 connections, and {each[1]:.0f} of 8,190")
     expect(f["known"] < 64 * 10000, f"{f['known']} bytes are known of all ranks")
 
 print("\n".join(wrong))
