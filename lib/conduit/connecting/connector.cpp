@@ -187,12 +187,15 @@ void connector::ask(connecting in, peer& p, std::uint8_t lanes, bool foreseen) n
       return all_.say_hello(in, p, true);
   }
   if (auto made = self ? all_.connect_self(in, p) : all_.make_lanes(in, p, lanes); !made) {
-    log(log_level::error, "no queue pair for rank %u: %s", p.rank, made.error().message().c_str());
+    // Once, until one is made: where one is refused, others are, too.
+    log(std::exchange(refused_, true) ? log_level::debug : log_level::error,
+        "no queue pair for rank %u: %s", p.rank, made.error().message().c_str());
     p.side[in].awaited &= p.made.load(std::memory_order_relaxed);
     p.refused.store(true, std::memory_order_relaxed);
     p.wanted.fetch_and(static_cast<std::uint8_t>(~lanes), std::memory_order_relaxed);
     return;
   }
+  refused_ = false;
   if (self) return;
   p.side[in].needed |= lanes;
   if (auto made = all_.make_lanes(in, p, later); !made)

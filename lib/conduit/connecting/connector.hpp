@@ -99,6 +99,7 @@ class connector {
   thread_owner<end_of::connecting> thread_owner_;
   bool armed_ = false;
   bool more_ = false;            // datagrams were left for the next turn
+  bool refused_ = false;         // the last queue pair was refused, and a line has said so
   std::vector<peer*> waiting_;   // peers whose answer is awaited
   std::uint64_t remind_ns_ = 0;  // when the next reminder is due; 0: none is
   std::uint64_t look_ns_ = 0;    // when rings are looked at next
