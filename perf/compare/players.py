@@ -23,7 +23,7 @@ ROWS = [("Short, 8 B", "ns", False), ("Medium, 64 B", "ns", False), ("Medium, 4 
         ("put, 8 B", "ns", False), ("get, 8 B", "ns", False), ("Short rate", "M/s", True), ("incast of 4", "M/s", True),
         ("memory", "MB", False), ("memory pinned", "MB", False)]
 SHORT, MEDIUM, LARGE, PUT, GET, RATE, INCAST, MEMORY, PINNED = (name for name, _, _ in ROWS)
-PROGRAMS = ("penperf", "ucx_perftest", "mpi_pair", "fi_pingpong")  # the processes whose memory is read, of all that are started
+PROGRAMS = ("penperf", "ucx_perftest", "mpi_pair", "gex_pair", "fi_pingpong")  # the processes whose memory is read, of all that are started
 
 
 def start(command, env, log):
@@ -164,21 +164,47 @@ MPI_VERBS = ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "opal_common
              "opal_common_ucx_tls", "any", "-x", "UCX_TLS=rc_verbs,ud_verbs,self"]
 
 
-class Mpi:
-    def __init__(self, name, options, prefix, program, settings):
-        self.name, self.o, self.program = name, options, program
-        run = [*prefix, *MPIRUN]
-        self.command = [*run, "-n", "2", "--cpu-set", options.cpus, "--bind-to", "core", *settings]
-        self.free = [*run, "-n", "5", "--bind-to", "none", *settings]  # five processes, wherever there is room
+class Pair:
+    """A program of this folder that carries out an exchange and prints its figure. launch(n): what starts n ranks of it."""
+
+    def __init__(self, name, options, launch, program, env, more=()):
+        self.name, self.o, self.launch, self.program, self.env, self.more = name, options, launch, program, env, more
 
     def measure(self, row, seen=None):
         what, bytes_ = {SHORT: ("lat", 8), MEDIUM: ("lat", 64), LARGE: ("lat", 4032), PUT: ("put", 8), GET: ("get", 8),
                         RATE: ("rate", 8), INCAST: ("incast", 8)}[row]
-        command = self.free if row == INCAST else self.command
-        seconds = (CROWDED if row == INCAST else 1) * self.o.seconds
-        said = re.findall(r"figure ([\d.]+)", output(command + [self.program, what, str(bytes_), str(seconds)],
-                                                     {"UCX_NET_DEVICES": f"{self.o.device}:1", "UCX_WARN_UNUSED_ENV_VARS": "n"}, seen))
+        ranks, seconds, more = (5, CROWDED * self.o.seconds, ()) if row == INCAST else (2, self.o.seconds, self.more)
+        said = re.findall(r"figure ([\d.]+)", output([*self.launch(ranks), self.program, what, str(bytes_), str(seconds), *more],
+                                                     self.env, seen))
         return {self.name: float(said[0]) / (1e6 if row in (RATE, INCAST) else 1)} if said else {}
+
+
+def over_mpi(name, o, prefix, program, settings):
+    def launch(ranks):  # five wherever there is room
+        return [*prefix, *MPIRUN, "-n", str(ranks), *(["--cpu-set", o.cpus, "--bind-to", "core"] if ranks == 2 else
+                                                      ["--bind-to", "none"]), *settings]
+    return Pair(name, o, launch, program, {"UCX_NET_DEVICES": f"{o.device}:1", "UCX_WARN_UNUSED_ENV_VARS": "n"})
+
+
+def over_gasnetex(programs, name, device):
+    """The libraries of gasnetex.h over which program `name` was built: (column, what starts n ranks, program, environment)."""
+    theirs = (programs.parent / "gasnet_ex/bin").resolve()  # PENSTOCK_GASNET_EX_PREFIX
+    apart = {"GASNET_SUPERNODE_MAXSIZE": "1"}  # their ranks of one host share memory else
+    by_mpi = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+              "OMPI_MCA_hwloc_base_binding_policy": "none"}
+    all_of = [(f"Penstock, gasnetex.h{more}", "penstock", lambda n: [str(programs / "penrun"), "-n", str(n)],
+               {"PENSTOCK_DEVICE": device, "PENSTOCK_DIRECT": direct})
+              for more, direct in ([(", TCP", "0")] if device == TCP else [("", "1"), (", verbs", "0")])]
+    if device == TCP:
+        all_of.append(("GASNet-EX udp", "udp", lambda n: [str(theirs / "amudprun"), "-np", str(n)],
+                       {**apart, "GASNET_SPAWNFN": "L", "GASNET_MASTERIP": "127.0.0.1", "GASNET_WORKERIP": "127.0.0.0"}))
+    else:
+        all_of += [("GASNet-EX smp", "smp", lambda n: ["env", f"GASNET_PSHM_NODES={n}"], {}),
+                   ("GASNet-EX ibv", "ibv", lambda n: [str(programs / "penverbs"), "--personality", "link=ib",
+                                                       str(theirs / "gasnetrun_ibv"), "-n", str(n)],
+                    {**apart, **by_mpi, "GASNET_PHYSMEM_MAX": "1G", "GASNET_PHYSMEM_PROBE": "0"})]
+    return [(column, launch, str(programs / f"{name}_{conduit}"), env) for column, conduit, launch, env in all_of
+            if (programs / f"{name}_{conduit}").exists()]
 
 
 def address(device):
@@ -232,16 +258,22 @@ def mpi_pair(folder):
     return str(program) if program.exists() else None
 
 
+def by_gasnetex(o):
+    return [Pair(name, o, launch, program, env, [o.cpus]) for name, launch, program, env in
+            over_gasnetex(o.programs, "gex_pair", o.device)]
+
+
 def over_tcp(o, folder):
     """Who takes part in exchanges over TCP, between two processes of this host."""
     yield Penstock("Penstock, TCP", "bare TCP", o, "0")
     if shutil.which("ucx_perftest"):
         yield Ucx("UCX, TCP", o, [], ["-x", "tcp", "-d", LOOPBACK], "tcp,self")
     if program := mpi_pair(folder):
-        yield Mpi("Open MPI, TCP", o, [], program, ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca",
+        yield over_mpi("Open MPI, TCP", o, [], program, ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca",
                                                     "btl_tcp_if_include", LOOPBACK, "--mca", "osc", "pt2pt"])
     if shutil.which("fi_pingpong"):
         yield Libfabric("libfabric, TCP", o, "tcp", "msg")
+    yield from by_gasnetex(o)
 
 
 def contestants(o, folder):
@@ -256,10 +288,11 @@ def contestants(o, folder):
     if shutil.which("ucx_perftest") and shown:
         found += [Ucx("UCX, rc_verbs", o, penverbs, ["-x", "rc_verbs", "-d", f"{o.device}:1"], "rc_verbs,ud_verbs,self")]
     if program := mpi_pair(folder):
-        found.append(Mpi("Open MPI, memory", o, [], program, MPI_MEMORY))
+        found.append(over_mpi("Open MPI, memory", o, [], program, MPI_MEMORY))
         if shown:
-            found.append(Mpi("Open MPI, rc_verbs", o, penverbs, program, MPI_VERBS))
+            found.append(over_mpi("Open MPI, rc_verbs", o, penverbs, program, MPI_VERBS))
     if shutil.which("fi_pingpong"):
         found.append(Libfabric("libfabric, verbs", o, "verbs", "msg") if kernel else Libfabric("libfabric, shm", o, "shm", "rdm"))
+    found += by_gasnetex(o)
     found = [c for c in found if not kernel or "verbs" in c.name]  # through memory nothing is new there
     return [c for c in found if not o.only or any(w.lower() in c.name.lower() for w in o.only)]

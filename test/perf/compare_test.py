@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""perf/compare: who is named as ahead, and a run over Penstock alone. compare_test.py COMPARE PROGRAMS"""
+"""perf/compare: who is named as ahead, and runs over Penstock alone. compare_test.py COMPARE PROGRAMS"""
 import importlib.machinery
 import importlib.util
 import json
@@ -29,6 +29,9 @@ assert lines[:3] == ["Short, 8 B: UCX, rc_verbs is ahead of Penstock, verbs, by 
 assert [line.split(" (")[0] for line in lines[5:]] == ["| Short, 8 B", "| Short rate", "| put, 8 B"], lines
 assert lines[-1] == "| put, 8 B (ns) | 2.0 | 55.0 | - |", lines
 
+assert c.ahead(c.SHORT, {"Penstock, gasnetex.h": 80.0, "Penstock, gasnetex.h, verbs": 200.0, rings: 90.0, "UCX, memory": 70.0,
+                         "GASNet-EX smp": 40.0, "GASNet-EX ibv": 100.0}) == [
+    ("GASNet-EX smp", "Penstock, gasnetex.h", 2.0), ("GASNet-EX ibv", "Penstock, gasnetex.h, verbs", 2.0), ("UCX, memory", rings, 90 / 70)]
 assert c.ahead(c.PINNED, {rings: 0.0, "UCX, memory": 0.0}) == []  # nothing beside nothing
 probes = [90.0, 120.0]
 c.output = (lambda real: lambda command, *more: json.dumps({"probe_ns": probes}) if "am_lat" in command else real(command, *more))(c.output)
@@ -48,6 +51,14 @@ assert rings in run.stdout, run
 assert f"| {c.INCAST} (M/s) | " in run.stdout and f"| {c.MEMORY} (MB) | " in run.stdout, run
 assert run.stdout.startswith((c.NEAR, c.FAR, c.ANY)) and c.ANY in run.stdout, run
 print(run.stdout)
+
+# By gasnetex.h Penstock is started as any library of it.
+o = types.SimpleNamespace(programs=pathlib.Path(programs), device="shm0", cpus="0,1", seconds=0.02)
+players = [player for player in c.by_gasnetex(o) if c.of_penstock(player.name)]
+assert [player.name for player in players] == ["Penstock, gasnetex.h", "Penstock, gasnetex.h, verbs"], players
+for player in players:
+    got = {row: player.measure(row) for row in [c.SHORT, c.MEDIUM, c.LARGE, c.PUT, c.GET, c.RATE, c.INCAST]}
+    assert all(found and found[player.name] > 0 for found in got.values()), (player.name, got)
 
 # Figures of an earlier run count, and the table goes between its marks.
 with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +88,7 @@ with tempfile.TemporaryDirectory() as folder:
     # Over TCP each goes its own way, and none by memory.
     o = types.SimpleNamespace(programs=pathlib.Path(programs), device="tcp0", slower=c.SLOWER, only=[], cpus="0,1", seconds=0.2)
     players = c.contestants(o, folder)
-    assert all(player.name.endswith(", TCP") for player in players), players
+    assert all(player.name.endswith((", TCP", " udp")) for player in players), players
     got = players[0].measure(c.PUT)
     assert got.keys() == {"Penstock, TCP", "bare TCP"} and min(got.values()) > 1000, got
 
