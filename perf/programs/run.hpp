@@ -1,5 +1,5 @@
-// The command line of both programs: PROGRAM WAY [SIZE]. Prints "figure SECONDS" if the answer is
-// right; a wrong one is a failure.
+// The command line of the programs over all libraries: PROGRAM WAY [SIZE]. Prints "figure SECONDS"
+// if the answer is right; a wrong one is a failure.
 #pragma once
 
 #include <cstdio>
@@ -40,6 +40,7 @@ outcome run_one(typename Library::job& job, std::string_view program, bool mail,
 
 template <class Library>
 int run(int argc, char** argv) {
+  typename Library::job job(argc, argv);  // may take arguments away that its launcher has added
   const std::string_view program = argc > 1 ? argv[1] : "", way = argc > 2 ? argv[2] : "";
   const bool known =
       program == "heat" || program == "updates" || program == "table" || program == "tree";
@@ -47,7 +48,6 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s heat|updates|table|tree mail|memory [SIZE]\n", argv[0]);
     return 2;
   }
-  typename Library::job job(argc, argv);
   const std::size_t size = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 0;
   const outcome o = run_one<Library>(job, program, way == "mail", size);
   const word wrong = job.sum(o.right ? 0 : 1);

@@ -1,7 +1,7 @@
 // What the four programs are written over, and what a library must offer to run them. A library has
 // two ways: `mail`, messages with handlers at their targets, and `memory`, one-sided operations on
-// words; and the two ways by which faces of the heat equation travel (heat.hpp). over_penstock.cpp
-// and over_mpi.cpp offer them. Used by this folder alone.
+// words; and the two ways by which faces of the heat equation travel (heat.hpp). over_penstock.cpp,
+// over_mpi.cpp and over_gasnetex.cpp offer them. Used by this folder alone.
 #pragma once
 
 #include <cstddef>
