@@ -25,6 +25,8 @@ struct alignas(16) arrival {
   std::uint64_t loan = 0;     ///< the sender's
   std::uint64_t place = 0;    ///< the receiver's, by its token
   std::byte* payload() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
+  /// Without a size: the payload makes it larger than its type.
+  static void operator delete(void* p) noexcept { ::operator delete(p); }
 };
 
 }  // namespace penstock::gasnet::PENSTOCK_ABI::coll
