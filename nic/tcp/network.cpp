@@ -286,14 +286,18 @@ void network::send_out(remote& r) noexcept {
   }
   r.sent_ns = now_ns();
   r.seen_bytes = 0;
+  r.unsent = 0;
+  r.awaited = false;
   if (std::exchange(r.dirty, false)) dirty_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// Sends what waits, or leaves it for the next look, so that it goes with what comes after it.
-void network::send_or_wait(remote& r, bool now) noexcept {
+void network::send_or_wait(remote& r) noexcept {
   if (r.blocked || !r.up) return;
   const std::uint64_t time = now_ns();
-  if (now || r.out.bytes() >= batch_bytes || time - r.sent_ns >= batch_ns) return send_out(r);
+  const bool alone = r.under_way.load(std::memory_order_relaxed) <= r.unsent;
+  if (r.out.bytes() >= batch_bytes || (r.awaited && (alone || time - r.sent_ns >= batch_ns)))
+    return send_out(r);
   leave_for_later(r, time);
 }
 

@@ -110,6 +110,8 @@ struct remote {
   std::uint32_t link = 0;  ///< the number of the connection; written under reading_, too
   bool blocked = false;    ///< the kernel takes no more: epoll tells when it does
   std::uint64_t first_ns = 0, sent_ns = 0;  ///< when the first of what waits came; the last send
+  std::int64_t unsent = 0;                  ///< requests among what waits
+  bool awaited = false;                     ///< a program waits for what comes of some of them
   std::size_t seen_bytes = 0;               ///< that waited at the last look
   std::vector<shm::queue_pair*> owing;      ///< whose peers have acks to get
   bool owes_now = false, dirty = false;     ///< dirty: counted in network::dirty_
@@ -185,7 +187,7 @@ class network final : public shm::carrier {
   void watch(remote& r, std::uint32_t events) noexcept;
   void send_out(remote& r) noexcept;                            // under out.lock
   void leave_for_later(remote& r, std::uint64_t now) noexcept;  // under out.lock
-  void send_or_wait(remote& r, bool now) noexcept;              // under out.lock
+  void send_or_wait(remote& r) noexcept;                        // under out.lock
   void add_acks(remote& r) noexcept;                            // under out.lock
   void drain(remote& r) noexcept;
   // requester.cpp

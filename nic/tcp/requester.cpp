@@ -95,6 +95,8 @@ bool network::start(queue_pair& qp, half& h, send_work& w, remote& r) {
   if (fetches) ++h.reads_out;
   ++h.started;
   r.under_way.fetch_add(1, std::memory_order_relaxed);
+  ++r.unsent;
+  r.awaited = r.awaited || signaled || w.opcode != IBV_WR_RDMA_WRITE;
   return true;
 }
 
@@ -122,7 +124,6 @@ void network::advance(queue_pair& qp) noexcept {
   const std::lock_guard out(r.out.lock);
   if (!r.up) return want(r);
   if (h.link != r.link) return;  // a new connection: resume() begins with what has no answer
-  const bool alone = r.under_way.load(std::memory_order_relaxed) == 0;
   bool any = false;
   while (h.started != works.posted()) {
     if (r.out.bytes() >= most_waiting) {
@@ -135,7 +136,7 @@ void network::advance(queue_pair& qp) noexcept {
     if (!start(qp, h, works.work(h.started), r)) break;
     any = true;
   }
-  if (any) send_or_wait(r, alone);
+  if (any) send_or_wait(r);
 }
 
 /// Requests from that one on are sent again. Under sending, and reading_ or the output's lock.
@@ -293,10 +294,11 @@ shm::outcome network::datagram(queue_pair& qp, send_work& w, ibv_wc_status* why)
   }
   r.out.append(&f, sizeof f);
   r.out.append(&d, f.bytes);
+  r.awaited = true;
   if (!r.up)
     want(r);
   else
-    send_or_wait(r, r.under_way.load(std::memory_order_relaxed) == 0);
+    send_or_wait(r);
   return shm::outcome::done;
 }
 
