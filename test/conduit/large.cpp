@@ -1,6 +1,7 @@
 // Job program: Mediums above the eager limit, as requests, replies and reservations.
 //   large ROUNDS THREADS   all to all, more at a time than there are buffers, every byte checked
 //   large FILE THREADS     the same until there is such a file (an absolute path)
+//   large distant MS       round trips take MS, messages of a stream less than half as long
 //   large mixed            an incast of sizes from 0 to the largest
 //   large away [ASKED]     a requester that does not poll keeps no other rank waiting
 //   large left             buffers of a rank that has left come back
@@ -141,6 +142,26 @@ void all_to_all(world& w, endpoint& ep, party& me, std::uint32_t rounds, unsigne
   JOB_CHECK(me.answers == wanted);
 }
 
+void distant(endpoint& ep, party& me, std::uint64_t round_trip_ms) {
+  constexpr std::uint32_t messages = 64;
+  std::vector<std::byte> payload(ep.max_medium());
+  const auto ask = [&](std::uint32_t seed) {
+    test::fill(payload, seed);
+    JOB_CHECK(ep.request_medium(1, me.request, std::span(payload), seed, std::uint32_t{little}) ==
+              status::ok);
+  };
+  if (ep.rank() != 0) return wait_for(ep, me.handled, messages + 1);
+  ask(0);  // connects
+  wait_for(ep, me.answers, 1);
+  const std::uint64_t begin = now_ns();
+  for (std::uint32_t i = 1; i <= messages; ++i) ask(i);
+  wait_for(ep, me.answers, messages + 1);
+  const std::uint64_t ms = (now_ns() - begin) / 1'000'000;
+  std::printf("%u large Mediums: %llu ms\n", messages, static_cast<unsigned long long>(ms));
+  std::fflush(stdout);
+  JOB_CHECK(ms < messages * round_trip_ms / 2);
+}
+
 void mixed(endpoint& ep, party& me) {
   constexpr std::uint32_t each = 600;
   if (ep.rank() == 0) return wait_for(ep, me.handled, std::uint64_t{each} * (ep.size() - 1));
@@ -277,6 +298,8 @@ int main(int argc, char** argv) {
   JOB_CHECK(ep.barrier() == status::ok);
   if (what == "mixed") {
     mixed(ep, me);
+  } else if (what == "distant") {
+    distant(ep, me, std::strtoull(argv[2], nullptr, 10));
   } else if (what == "away") {
     away(*w, ep, me, argc > 2 ? static_cast<std::uint32_t>(std::atoi(argv[2])) : 6);
   } else if (what == "owned") {

@@ -1,8 +1,8 @@
 // Large Mediums by queue pairs, at the target: an RDMA read brings the payload from its sender's
-// buffer into one of this process, an RDMA write puts the word that frees the sender's buffer, and
-// the handler runs when both have completed. This code waits for nothing but completions (claim
-// 15): a fetch that cannot be started now is tried again by the next poll, in the order in which
-// the messages came (claim 22).
+// buffer into one of this process. When it has completed an RDMA write puts the word that frees the
+// sender's buffer, and the handler runs. This code waits for nothing but completions (claim 15):
+// what cannot be posted now is tried again by the next poll, in the order in which the messages
+// came (claim 22).
 #include <cstring>
 #include <new>
 #include <utility>
@@ -50,7 +50,7 @@ void verbs_path::keep_request(token_state& t, const std::byte* at, std::uint32_t
   f->urgent = credits_.note_request(*t.from, t);
   f->grant = t.grant;
   f->cost = static_cast<std::uint16_t>(t.cost);
-  f->under_way = true;  // nothing has to be started
+  f->under_way = f->freed = true;  // nothing has to be fetched
   f->payload.store(fetch::state::here, std::memory_order_relaxed);
   fetches_[t.from->home->index].add(*f);
 }
@@ -62,53 +62,64 @@ bool verbs_path::holds_back(domain& d, std::uint32_t tag) noexcept {
          !c_.large().may_reply();
 }
 
-// Posts the read of f's payload and, behind it, the write of the word that frees the sender's
-// buffer, if both can be posted now. A fence keeps the write behind the read, so the write's
-// completion says that both are over. The source of the write is the first line of this process's
-// buffer.
+// Posts f's read or word, if it can be posted now: n bytes, `at` bytes behind the beginning of the
+// sender's buffer and of f's. copied: the device takes them inline, and nobody is told of the end.
+// Inside reply_out.
+bool verbs_path::post_fetch(const fetch& f, ibv_wr_opcode op, std::size_t at, std::uint32_t n,
+                            bool copied) noexcept {
+  peer& p = *f.from;
+  queues::lane& lane = p.lanes[lane_reply];
+  if (!p.home->queues->admits(lane, !copied, queues::room_share::all)) return false;
+  const std::uint32_t key = c_.large().local_key(f.buffer);
+  if (key == 0) fatal(1, "a large Medium of rank %u needs registered memory", p.rank);
+  ibv_sge sge{reinterpret_cast<std::uintptr_t>(c_.large().line(f.buffer) + at), n, key};
+  ibv_send_wr wr;
+  describe(wr, op, sge, copied);
+  wr.wr.rdma.remote_addr = f.where.base + large_buffers::offset(f.where.buffer) + at;
+  wr.wr.rdma.rkey = f.where.key;
+  const queues::holding h{.fetch = copied ? queues::no_fetch : f.buffer};
+  if (const int e = lane.post(wr, identity(p.rank, lane_reply), h); e != 0) c_.post_refused(p, e);
+  return true;
+}
+
+// Posts the read of f's payload, if there is a buffer and it can be posted now.
 void verbs_path::start_fetch(fetch& f, std::uint32_t tag) noexcept {
   peer& p = *f.from;
-  domain& d = *p.home;
-  queues::lane& lane = p.lanes[lane_reply];
   PENSTOCK_ASSERT(f.copy == nullptr, ==, true);  // else nothing has to be fetched
   PENSTOCK_ASSERT(f.buffer, ==, large_buffers::none);
   if (!p.reply_out.try_enter(tag)) return;
   const auto use = !f.request                                ? large_buffers::use::fetched_reply
                    : large_buffers::is_offer(f.where.buffer) ? large_buffers::use::fetched_offer
                                                              : large_buffers::use::fetched_request;
-  if (lane.has_room(2)) f.buffer = c_.large().take(use, p.rank);
-  const bool taken = f.buffer != large_buffers::none;
-  if (!taken || !d.queues->admits(lane, false, queues::room_share::all)) {
-    if (taken) c_.large().give(std::exchange(f.buffer, large_buffers::none));
-    leave_replies(p, tag);
-    return;
+  if (p.lanes[lane_reply].has_room()) f.buffer = c_.large().take(use, p.rank);
+  if (f.buffer != large_buffers::none) {
+    PENSTOCK_ASSERT(f.buffer, <, large_buffers::count);
+    fetches_[p.home->index].by_buffer[f.buffer].store(&f, std::memory_order_relaxed);
+    f.under_way = true;
+    if (!post_fetch(f, IBV_WR_RDMA_READ, 64, std::uint32_t{f.header.length} + 1, false)) {
+      f.under_way = false;
+      c_.large().give(std::exchange(f.buffer, large_buffers::none));
+    }
   }
-  const std::uint32_t key = c_.large().local_key(f.buffer);
-  if (key == 0) fatal(1, "a large Medium of rank %u needs registered memory", p.rank);
-  std::byte* const line = c_.large().line(f.buffer);
-  const std::uint32_t number = f.where.number;
-  std::memcpy(line, &number, sizeof number);
-  const std::uint64_t there = f.where.base + large_buffers::offset(f.where.buffer);
-  const auto post = [&](ibv_wr_opcode op, std::byte* here, std::uint32_t n, std::uint64_t remote,
-                        unsigned flags, queues::holding h, bool signal) {
-    ibv_sge sge{reinterpret_cast<std::uintptr_t>(here), n, key};
-    ibv_send_wr wr{};
-    describe(wr, op, sge, false);
-    wr.send_flags = flags;
-    wr.wr.rdma.remote_addr = remote;
-    wr.wr.rdma.rkey = f.where.key;
-    if (const int e = lane.post(wr, identity(p.rank, lane_reply), h, signal); e != 0)
-      c_.post_refused(p, e);
-  };
-  fetches& all = fetches_[d.index];
-  PENSTOCK_ASSERT(f.buffer, <, large_buffers::count);
-  all.by_buffer[f.buffer].store(&f, std::memory_order_relaxed);
-  f.under_way = true;
-  post(IBV_WR_RDMA_READ, line + 64, std::uint32_t{f.header.length} + 1, there + 64, 0, {}, false);
-  await_reply_room(p, true);
-  post(IBV_WR_RDMA_WRITE, line, sizeof number, there, IBV_SEND_FENCE,
-       {queues::no_chunk, queues::no_source, f.buffer}, true);
   leave_replies(p, tag);
+}
+
+// f's payload is here: posts the write of the word that frees the sender's buffer, if it can be
+// posted now. A read of another message does not wait for it, as it would behind a fence. True: the
+// handler may run. Where the device does not copy the word, that has to wait for its completion, as
+// the word is sent from the first line of f's buffer.
+bool verbs_path::free_source(fetch& f, std::uint32_t tag) noexcept {
+  peer& p = *f.from;
+  PENSTOCK_ASSERT(f.under_way && !f.freed && f.buffer != large_buffers::none, ==, true);
+  if (!p.reply_out.try_enter(tag)) return false;
+  const std::uint32_t number = f.where.number;
+  const bool copied = sizeof number <= short_inline_;
+  std::memcpy(c_.large().line(f.buffer), &number, sizeof number);
+  if (!copied) f.payload.store(fetch::state::awaited, std::memory_order_relaxed);
+  f.freed = post_fetch(f, IBV_WR_RDMA_WRITE, 0, sizeof number, copied);
+  if (!f.freed) f.payload.store(fetch::state::here, std::memory_order_relaxed);
+  leave_replies(p, tag);
+  return f.freed && copied;
 }
 
 // Runs the handler of f, whose payload has been fetched.
@@ -146,15 +157,16 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
   fetches& all = fetches_[d.index];
   (void)reap_sends(d);
   unsigned n = 0;
-  const bool may = requests && c_.large().may_reply() &&
-                   (mine.holds_reply_resources() || acquire_reply_resources(d, mine));
-  for (;;) {
+  const bool may_answer = requests && c_.large().may_reply() &&
+                          (mine.holds_reply_resources() || acquire_reply_resources(d, mine));
+  // Before the first handler runs, all that can be started or freed now is.
+  for (bool whole = true;; whole = false) {
     if (!all.at.try_enter(tag)) break;
     all.take_arrived();
     fetch* ready = nullptr;
     const peer* full = nullptr;  // the last one found to have its share of large replies
     const auto may_run = [&](const peer* of) {
-      if (!may || !mine.reply_chunk || of == full) return false;
+      if (!may_answer || !mine.reply_chunk || of == full) return false;
       if (!c_.large().crowded() || c_.large().may_reply(of->rank)) return true;
       full = of;
       return false;
@@ -174,12 +186,14 @@ unsigned verbs_path::run_fetched(domain& d, poller& mine, std::uint32_t tag,
         delete &f;
         continue;
       }
-      if (payload == fetch::state::here && (!f.request || may_run(f.from))) {
+      const bool read = payload == fetch::state::here && (f.freed || gone || free_source(f, tag));
+      if (read && ready == nullptr && (!f.request || may_run(f.from))) {
         ready = &f;
         *at = f.next;
-        break;
+        if (!whole) break;
+      } else {
+        at = &f.next;
       }
-      at = &f.next;
     }
     all.at.leave(tag);
     if (ready == nullptr) break;

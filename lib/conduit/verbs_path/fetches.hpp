@@ -35,6 +35,7 @@ struct fetch {
   std::uint32_t bytes = 0;            // of copy
   std::unique_ptr<std::byte[]> copy;  // the request as it came
   bool under_way = false;             // (at)
+  bool freed = false;                 // (at) its sender has been told that it has been read
   enum class state : std::uint8_t { awaited, here, failed };
   std::atomic<state> payload{state::awaited};
   std::uint16_t buffer = large_buffers::none;  // (at) the one that it is fetched into

@@ -220,7 +220,10 @@ class path_by<way::verbs> {
   [[gnu::cold]] void keep_request(token_state& t, const std::byte* at, std::uint32_t n) noexcept;
   [[gnu::noinline]] unsigned run_fetched(domain& d, poller& mine, std::uint32_t tag,
                                          bool requests) noexcept;
+  bool post_fetch(const fetch& f, ibv_wr_opcode op, std::size_t at, std::uint32_t n,
+                  bool copied) noexcept;
   void start_fetch(fetch& f, std::uint32_t tag) noexcept;
+  bool free_source(fetch& f, std::uint32_t tag) noexcept;
   void run_one_fetched(fetch& f, poller& mine, std::uint32_t tag) noexcept;
   [[nodiscard]] bool acquire_reply_resources(domain& d, poller& mine) noexcept;
   void release_reply_resources(domain& d, poller& mine) noexcept;
