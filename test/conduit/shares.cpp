@@ -184,6 +184,7 @@ void check(trial& j, trial::kind k, steady_clock::duration before, rank_id to) {
   std::printf("kind %d: %.1f us, %.1f beside the silent rank\n", static_cast<int>(k),
               std::chrono::duration<double, std::micro>(before).count(),
               std::chrono::duration<double, std::micro>(after).count());
+  std::fflush(stdout);  // a failed check ends the process as it is
   JOB_CHECK(after <= 2 * before + placement);
 }
 
