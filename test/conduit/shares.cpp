@@ -8,7 +8,8 @@
 // What is compared is the time that one message of ten does not exceed, of rounds of 100 messages
 // or transfers, each answered or done before the next begins. A message that waits for the silent
 // rank waits in all of them; other programs on these cores hold up some. So the bar is twice the
-// usual time and 2 us, which is what the cores on which two processes happen to run make of it.
+// usual time and 2 us (20 for 64 KB), which is what the cores on which two processes happen to run
+// make of it.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -175,7 +176,11 @@ void check(trial& j, trial::kind k, steady_clock::duration before, rank_id to) {
 #ifdef PLACEMENT
   constexpr auto placement = PLACEMENT;
 #else
-  constexpr auto placement = 2us;
+  // 64 KB come from another core's cache or from this one's: 8.6 and 16.1 us have been seen on one
+  // machine, and 13.4 and 28.7 with an answer as long. A rank is silent for thousands of times
+  // that.
+  const bool copies = k == trial::kind::large || k == trial::kind::both_large;
+  const auto placement = copies ? 20us : 2us;
 #endif
   const auto until = steady_clock::now() + 30s;
   steady_clock::duration after{};
