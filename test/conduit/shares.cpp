@@ -178,9 +178,8 @@ void check(trial& j, trial::kind k, steady_clock::duration before, rank_id to) {
 #ifdef PLACEMENT
   constexpr auto placement = PLACEMENT;
 #else
-  // 64 KB come from another core's cache or from this one's: 8.6 and 16.1 us have been seen on one
-  // machine, and 13.4 and 28.7 with an answer as long. A rank is silent for thousands of times
-  // that.
+  // 64 KB come from the cache of a near core or of a distant one, and the machine may move the
+  // cores meanwhile: with an answer as long 13.0 and 32.3 us, both before any rank was silent.
   const bool copies = k == trial::kind::large || k == trial::kind::both_large;
   const auto placement = copies ? 20us : 2us;
 #endif
