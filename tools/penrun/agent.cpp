@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "lib/base/descriptors.hpp"
 #include "lib/base/shortage.hpp"
@@ -160,6 +161,8 @@ void agent::heard(relay_kind kind, std::uint32_t rank, std::span<const std::byte
       return where();
     case relay_kind::quit:
       return tell_to_quit();
+    case relay_kind::there:
+      return link_.send(relay_kind::there, first_);
     case relay_kind::kill:
       for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
       return;
@@ -191,7 +194,9 @@ void agent::start(std::span<const std::byte> body) {
 bool agent::start_all(const remote_start& s) {
   for (const auto& e : s.environment) {
     const auto equals = e.find('=');
-    if (equals != e.npos) ::setenv(e.substr(0, equals).c_str(), e.substr(equals + 1).c_str(), 1);
+    if (equals != e.npos &&
+        ::setenv(e.substr(0, equals).c_str(), e.substr(equals + 1).c_str(), 1) != 0)
+      throw std::bad_alloc();
   }
   ::umask(s.mask);
   if (::chdir(s.folder.c_str()) != 0) {
@@ -223,6 +228,7 @@ bool agent::start_all(const remote_start& s) {
       return false;
     }
     children_.push_back({started->pid, started->socket, started->out, started->err, {}});
+    link_.send(relay_kind::there, rank);  // many programs of a slow file system take minutes
   }
   ::close(pipe[0]);
   shared_.input = -1;

@@ -268,7 +268,8 @@ void keeper::note_left(std::uint32_t rank) {
 
 int keeper::wait_ms() const {
   std::uint64_t next = 0;
-  for (const std::uint64_t clock : {limit_ns_, kill_ns_, quit_ns_, verdict_ns_, repeats_.next_ns()})
+  for (const std::uint64_t clock :
+       {limit_ns_, kill_ns_, quit_ns_, verdict_ns_, repeats_.next_ns(), over_ ? 0 : ask_ns_})
     if (clock != 0 && (next == 0 || clock < next)) next = clock;
   if (next == 0) return -1;
   const std::uint64_t now = now_ns();
@@ -280,6 +281,7 @@ int keeper::wait_ms() const {
 void keeper::look_at_clocks() {
   repeats_.release_old();
   const std::uint64_t now = now_ns();
+  ask_remotes(now);
   if (quit_ns_ != 0 && now >= quit_ns_) {
     quit_ns_ = 0;
     if (remotes_.empty() && alive_ > 0) tell_to_quit();

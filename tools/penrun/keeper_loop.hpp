@@ -65,6 +65,7 @@ class keeper {
   void shell_ended(remote_host& r);
   void lose(remote_host& r, const char* why, int code);
   void leave_remotes();
+  void ask_remotes(std::uint64_t now);
   void note_left(std::uint32_t rank);
   [[nodiscard]] bool wants_input() const;
   void pass_input();
@@ -100,6 +101,7 @@ class keeper {
   bool killing_said_ = false;
 
   std::vector<remote_host> remotes_;  ///< in the order of their ranks; empty: all processes here
+  std::uint64_t ask_ns_ = 0;          ///< when their agents are asked again whether they are there
   std::vector<bool> away_;            ///< by rank: runs on another host
   bool input_open_ = false;           ///< rank 0 is on another host and our standard input is open
   std::uint64_t input_on_its_way_ = 0;

@@ -14,6 +14,7 @@ namespace penrun {
 namespace {
 
 constexpr std::uint64_t leave_ns = 5'000'000'000;
+constexpr std::uint64_t between_asks_ns = 10'000'000'000, silent_ns = 60'000'000'000;
 // Standard input that may be on its way to rank 0.
 constexpr std::uint64_t input_window = 256 << 10;
 
@@ -46,6 +47,7 @@ bool keeper::start_remotes() {
 
 void keeper::hear(remote_host& r) {
   const bool more = r.link->receive([&](relay_kind kind, std::uint32_t rank, auto body) {
+    r.asked_ns = 0;
     if (r.has(rank)) heard(r, kind, rank, body);
   });
   if (more) return;
@@ -83,7 +85,22 @@ void keeper::heard(remote_host& r, relay_kind kind, std::uint32_t rank,
     case relay_kind::where:
     case relay_kind::kill:
     case relay_kind::quit:
+    case relay_kind::there:
       return;
+  }
+}
+
+// A host that is cut off or has stopped sends no end of its connection, and its processes may be
+// missed by nobody who would say so.
+void keeper::ask_remotes(std::uint64_t now) {
+  if (remotes_.empty() || over_ || now < ask_ns_) return;
+  ask_ns_ = now + between_asks_ns;
+  for (auto& r : remotes_) {
+    if (!r.open || !r.link->greeted()) continue;
+    if (r.asked_ns == 0)
+      r.asked_ns = now, r.link->send(relay_kind::there, 0);
+    else if (now - r.asked_ns >= silent_ns)
+      lose(r, "has not answered for a minute; is it cut off, or stopped?", 1);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <string_view>
 
 #include "lib/base/command_line.hpp"
@@ -84,10 +85,11 @@ int main(int argc, char** argv) {
     const auto equals = e.find('=');
     const std::string name = e.substr(0, equals);
     if (name.empty()) return complain({"-x " + e + ": NAME=VALUE or NAME is wanted", 0, ""});
-    if (equals != e.npos)
-      setenv(name.c_str(), e.substr(equals + 1).c_str(), 1);
-    else if (getenv(name.c_str()) == nullptr)
+    if (equals != e.npos) {
+      if (setenv(name.c_str(), e.substr(equals + 1).c_str(), 1) != 0) throw std::bad_alloc();
+    } else if (getenv(name.c_str()) == nullptr) {
       std::fprintf(stderr, "penrun: -x %s: it is not set here\n", name.c_str());
+    }
     o.export_names.push_back(name);
   }
   unsetenv("PENSTOCK_LAUNCH");  // of a job in which this may itself be a process

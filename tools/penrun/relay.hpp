@@ -28,6 +28,7 @@ enum class relay_kind : std::uint32_t {
   where,   ///< down: say on standard error where each process is
   kill,    ///< down: end all processes now
   quit,    ///< down: SIGQUIT to those that have a handler for it
+  there,   ///< down: are you there? up: yes
 };
 
 /// One end. Single thread; never waits.

@@ -17,7 +17,8 @@ struct remote_host {
   host where;
   pid_t shell = 0;  ///< the remote shell's process; 0 once reaped
   std::unique_ptr<relay> link;
-  bool open = true;  ///< the link has not ended
+  bool open = true;            ///< the link has not ended
+  std::uint64_t asked_ns = 0;  ///< when its agent was asked whether it is there; 0: it has answered
 
   [[nodiscard]] bool has(std::uint32_t rank) const noexcept {
     return rank - where.first < where.count;

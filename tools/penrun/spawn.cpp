@@ -46,15 +46,17 @@ void keep_on_exec(int fd) { ::fcntl(fd, F_SETFD, 0); }
   const penstock::job::launch_ticket ticket{
       socket,      shared.board,      shared.bell,      rank,
       o.processes, shared.host_first, shared.host_size, shared.name};
-  ::setenv("PENSTOCK_LAUNCH", ticket.text().c_str(), 1);
-  ::setenv("PENRUN_RANK", std::to_string(rank).c_str(), 1);
-  ::setenv("PENRUN_SIZE", std::to_string(o.processes).c_str(), 1);
   std::vector<char*> argv;
   for (const auto& a : o.command) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
-  ::execv(program.c_str(), argv.data());
-  // A script without #! is the shell's, as for execvp(3).
-  if (errno == ENOEXEC && !is_for_a_machine(program)) ::execvp(program.c_str(), argv.data());
+  // Without these words the program would take itself for a job of one process.
+  if (::setenv("PENSTOCK_LAUNCH", ticket.text().c_str(), 1) == 0 &&
+      ::setenv("PENRUN_RANK", std::to_string(rank).c_str(), 1) == 0 &&
+      ::setenv("PENRUN_SIZE", std::to_string(o.processes).c_str(), 1) == 0) {
+    ::execv(program.c_str(), argv.data());
+    // A script without #! is the shell's, as for execvp(3).
+    if (errno == ENOEXEC && !is_for_a_machine(program)) ::execvp(program.c_str(), argv.data());
+  }
   const int code = errno;
   [[maybe_unused]] const auto n = ::write(report, &code, sizeof code);
   ::_exit(127);

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,9 @@ bool kernel_has_rdma() {
   return s >= 0;
 }
 
-void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
+void set(const char* name, const std::string& value) {
+  if (::setenv(name, value.c_str(), 1) != 0) throw std::bad_alloc();
+}
 
 /// Puts an entry in front of a list that colons part.
 void put_first(const char* name, const std::string& entry) {
