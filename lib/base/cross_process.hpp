@@ -17,7 +17,8 @@
 namespace penstock {
 
 /// A release: the peer's next answer comes after all that this thread has done so far with the
-/// buffer that begins at `at` (or, where `at` is a peer, with what came from it).
+/// buffer that begins at `at` (or, where `at` is a peer, with what came from it). No mutex or
+/// atomic begins at `at` that other threads release meanwhile: that takes back what was told.
 inline void tsan_tell_peer([[maybe_unused]] const void* at) noexcept {
 #ifdef PENSTOCK_TSAN
   __tsan_release(const_cast<void*>(at));

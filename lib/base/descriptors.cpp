@@ -88,10 +88,11 @@ int kept(int fd) noexcept {
     // K3 look  acquire slot  <- K1: its owner forgets a number before the kernel can give it anew
     if (number_of(slot.load(std::memory_order_acquire)) == fd) refuse_closed("fcntl", EBADF);
   mark(fd);
+  const std::uint64_t word = word_of(fd);
   for (auto& slot : kept_words) {
     std::uint64_t none = 0;
     // relaxed: a look that comes before it misses the descriptor, which is open now
-    if (slot.compare_exchange_strong(none, word_of(fd), std::memory_order_relaxed)) break;
+    if (slot.compare_exchange_strong(none, word, std::memory_order_relaxed)) break;
   }
   return fd;
 }

@@ -30,6 +30,10 @@ const char* asked_for(const std::bad_alloc& e) noexcept {
             activity != nullptr ? activity : "the program runs", hint);
     } catch (...) {
     }
+  // GCC ends the process so where an exception leaves a noexcept function that was inlined: what
+  // was thrown cannot be asked. Where the library is at work it throws for want of memory alone.
+  else if (std::uncaught_exceptions() > 0 && activity != nullptr)
+    fatal(1, "no memory for an allocation while %s; %s", activity, hint);
   if (former_handler != nullptr) former_handler();
   std::abort();
 }

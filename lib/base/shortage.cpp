@@ -34,7 +34,8 @@ std::string what_to_raise(int code) {
     case ENOBUFS:
       return "free memory: the kernel has no buffers for sockets";
     case EAGAIN:
-      return "raise ulimit -u" + now(RLIMIT_NPROC, 1) + " or the container's limit of processes";
+      return "raise ulimit -u" + now(RLIMIT_NPROC, 1) +
+             " or the container's limit of processes, or free memory";
     case ENOSPC:
     case ENOMEM: {
       const std::string space = now(RLIMIT_AS, 1024);

@@ -125,7 +125,7 @@ class job {
   [[nodiscard]] int ended_fd() const noexcept { return ended_fd_; }
 
  protected:
-  job() noexcept : ended_(&own_ended_) {}
+  job() : ended_(&own_ended_) {}
   /// Tells the launcher of abort(). Async-signal-safe where the launcher's protocol allows it.
   virtual void tell_abort(int code) noexcept = 0;
   /// Tells it of end(). Launchers other than penrun end the others then, and do not say why.

@@ -2,11 +2,8 @@
 
 #include <urcu/urcu-memb.h>
 
-#include <algorithm>
 #include <atomic>
-#include <memory>
 #include <mutex>
-#include <vector>
 
 #include "lib/base/cross_process.hpp"
 #include "lib/base/forked.hpp"
@@ -15,33 +12,17 @@
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
 
-// Read by RCU: a list is never changed, but replaced, and freed when no thread can read it any
-// more. An endpoint that is a static object may end after static objects here.
-using numbers = std::vector<const engine*>;  // null: the number is free
+// By ascending number; read by RCU. The entries are the engines' own, so that no end needs memory.
+// An endpoint that is a static object may end after static objects here.
 struct list {
   std::mutex writing;
-  std::atomic<const numbers*> now{nullptr};
+  std::atomic<open_engine*> first{nullptr};
+  // What readers tell ThreadSanitizer. Not at the mutex: its unlock would take back what was told.
+  char read = 0;
 };
 list& all() {
   static immortal<list> l;
   return l.value;
-}
-
-// Makes `change` to a copy of the list, and returns when no thread reads the one before. A child of
-// fork would wait for readers that it has not: it lets the list be.
-template <class Change>
-void replace(Change&& change) {
-  if (is_forked()) return;
-  list& l = all();
-  const std::lock_guard hold(l.writing);
-  const numbers* const former = l.now.load(std::memory_order_relaxed);
-  auto after = former != nullptr ? std::make_unique<numbers>(*former) : std::make_unique<numbers>();
-  change(*after);  // where memory is lacking, the list before stays
-  const std::unique_ptr<const numbers> before(former);  // freed when nobody reads it any more
-  // N1 list  release now  -> N2: the list, and the engines in it, are there
-  l.now.store(after.release(), std::memory_order_release);
-  urcu_memb_synchronize_rcu();
-  tsan_hear_peer(&l);
 }
 
 // liburcu knows a thread from its first reading to its end.
@@ -56,7 +37,7 @@ struct read_section {
     urcu_memb_read_lock();
   }
   ~read_section() {
-    tsan_tell_peer(&all());
+    tsan_tell_peer(&all().read);
     urcu_memb_read_unlock();
   }
   read_section(const read_section&) = delete;
@@ -65,27 +46,38 @@ struct read_section {
 
 }  // namespace
 
-open_engine::open_engine(const engine& e) : engine_(&e) {
-  replace([&e](numbers& of) {
-    if (const auto place = std::ranges::find(of, nullptr); place != of.end())
-      *place = &e;
-    else
-      of.push_back(&e);
-  });
+open_engine::open_engine(const engine& e) noexcept : engine_(&e) {
+  if (is_forked()) return;  // the lock may be of a thread that a child of fork has not
+  const std::lock_guard alone(all().writing);
+  std::atomic<open_engine*>* to = &all().first;
+  open_engine* next = nullptr;
+  while ((next = to->load(std::memory_order_relaxed)) != nullptr && next->number_ == number_)
+    ++number_, to = &next->next_;
+  next_.store(next, std::memory_order_relaxed);
+  // N1 entry  release first, next_  -> N2: the entry, its engine, and the entries behind it are
+  // there
+  to->store(this, std::memory_order_release);
 }
 
 open_engine::~open_engine() {
-  replace([this](numbers& of) {
-    std::ranges::replace(of, engine_, static_cast<const engine*>(nullptr));
-  });
+  if (is_forked()) return;  // it would wait for readers that a child of fork has not
+  const std::lock_guard alone(all().writing);
+  std::atomic<open_engine*>* to = &all().first;
+  while (to->load(std::memory_order_relaxed) != this)
+    to = &to->load(std::memory_order_relaxed)->next_;
+  // N1, of the entries behind this one
+  to->store(next_.load(std::memory_order_relaxed), std::memory_order_release);
+  urcu_memb_synchronize_rcu();
+  tsan_hear_peer(&all().read);
 }
 
 bool open_engine::with(unsigned number, const std::function<void(const engine&)>& f) {
   const read_section now;
-  // N2 read  acquire now  <- N1
-  const numbers* const of = all().now.load(std::memory_order_acquire);
-  if (of == nullptr || number >= of->size() || (*of)[number] == nullptr) return false;
-  f(*(*of)[number]);
+  // N2 read  acquire first, next_  <- N1
+  const open_engine* at = all().first.load(std::memory_order_acquire);
+  while (at != nullptr && at->number_ < number) at = at->next_.load(std::memory_order_acquire);
+  if (at == nullptr || at->number_ != number) return false;
+  f(*at->engine_);
   return true;
 }
 

@@ -2,6 +2,7 @@
 // counters (penstock/counters.h). Each engine holds an entry from its start to its end.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "penstock/mode.hpp"
@@ -15,7 +16,7 @@ class engine;
 /// not inside with(). Cost: a few microseconds where no thread reads.
 class open_engine {
  public:
-  explicit open_engine(const engine& e);
+  explicit open_engine(const engine& e) noexcept;
   ~open_engine();
   open_engine(const open_engine&) = delete;
   open_engine& operator=(const open_engine&) = delete;
@@ -27,6 +28,8 @@ class open_engine {
 
  private:
   const engine* const engine_;
+  unsigned number_ = 0;
+  std::atomic<open_engine*> next_{nullptr};  // of a higher number
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI
