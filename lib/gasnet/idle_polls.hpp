@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 namespace penstock::gasnet {
 
@@ -25,20 +26,19 @@ class idle_polls {
   void found_something() noexcept { left_ = window_; }
 
   /// Called after found_nothing() was true. crowded: another thread may want this core. now: the
-  /// time in clock.hpp's ticks. a_loop: the most ticks that each poll takes in a loop that only
-  /// polls. True: the caller looks at every peer and, if no message has come, yields and calls
+  /// time in clock.hpp's ticks. quick: a window whose polls took no more ticks each has nothing but
+  /// polls in it. Where they took more, one_poll() polls once and returns the ticks of that poll
+  /// alone, or 0 if it found a message: it tells slow polls from a client that computes between
+  /// them. True: the caller looks at every peer and, if no message has come, yields and calls
   /// yielded().
-  bool may_yield(bool crowded, std::uint64_t now, std::uint64_t a_loop) noexcept {
-    if (!crowded) {
-      window_ = shortest;
-      left_ = polls_uncrowded;
-      since_ = 0;
-      return false;
-    }
-    const bool nothing_else = since_ != 0 && now - since_ <= a_loop * window_;
-    left_ = window_;
-    since_ = now;
-    return nothing_else;
+  template <class Poll>
+  bool may_yield(bool crowded, std::uint64_t now, std::uint64_t quick, Poll&& one_poll) {
+    left_ = crowded ? window_ : polls_uncrowded;
+    if (!crowded) window_ = shortest;
+    const std::uint64_t began = std::exchange(since_, crowded ? now : 0);
+    if (!crowded || began == 0) return false;
+    const std::uint64_t each = (now - began) / window_;
+    return each <= quick || each / most_of_a_poll <= one_poll();
   }
   /// Called after the core was yielded. taken: another thread ran meanwhile.
   void yielded(bool taken, std::uint64_t now) noexcept {
@@ -50,6 +50,7 @@ class idle_polls {
   static constexpr std::uint32_t shortest = 8, longest = 1024;  ///< polls between two yields
   /// Polls between two looks whether there are more threads than cores by now.
   static constexpr std::uint32_t polls_uncrowded = 4096;
+  static constexpr std::uint64_t most_of_a_poll = 4;  ///< times a poll's own ticks, in a mere loop
 
  private:
   std::uint32_t left_ = shortest, window_ = shortest;

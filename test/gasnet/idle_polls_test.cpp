@@ -7,18 +7,21 @@ using penstock::gasnet::idle_polls;
 
 namespace {
 
-constexpr std::uint64_t longest_poll = 1000;  // ticks
+constexpr std::uint64_t quick_poll = 1000;  // ticks
 
-/// A client whose polls find nothing and take ticks_a_poll each, with what it does between them.
+/// A client whose polls find nothing and take a_poll ticks each, or ticks_a_poll with what it does
+/// between them.
 struct client {
   idle_polls idle;
   bool crowded = true, somebody_runs = true;
-  std::uint64_t now = 1, ticks_a_poll = 20, yields = 0;
+  std::uint64_t now = 1, a_poll = 20, ticks_a_poll = 20, yields = 0, timed = 0;
 
   void poll(std::uint64_t times) {
     for (std::uint64_t i = 0; i < times; ++i) {
       now += ticks_a_poll;
-      if (!idle.found_nothing() || !idle.may_yield(crowded, now, longest_poll)) continue;
+      if (!idle.found_nothing()) continue;
+      const auto one_poll = [&] { return ++timed, a_poll; };
+      if (!idle.may_yield(crowded, now, quick_poll, one_poll)) continue;
       ++yields;
       idle.yielded(somebody_runs, now += 500);
     }
@@ -38,6 +41,20 @@ TEST_CASE("Where they do not, a loop of nothing but polls yields once in a few o
   client c;
   c.poll(8000);
   CHECK(c.yields == 8000 / idle_polls::shortest - 1);  // the first window tells nothing yet
+  CHECK(c.timed == 0);
+}
+
+TEST_CASE("So does one whose polls are slow, of many peers or on a slow processor") {
+  client c;
+  c.a_poll = 5000;
+  c.ticks_a_poll = 5100;
+  c.poll(8000);
+  CHECK(c.yields == 8000 / idle_polls::shortest - 1);
+  c.ticks_a_poll = 50000;  // it computes as well
+  c.poll(idle_polls::shortest);
+  const std::uint64_t before = c.yields;
+  c.poll(8000);
+  CHECK(c.yields == before);
 }
 
 TEST_CASE("Who computes between its polls keeps its core") {
