@@ -255,6 +255,11 @@ device::~device() {
   if (context != nullptr) verbs->close_device(context);
 }
 
+bool device::port_is_down() const noexcept {
+  ibv_port_attr now{};
+  return verbs->query_port(context, self.port, &now) == 0 && now.state != IBV_PORT_ACTIVE;
+}
+
 ibv_ah_attr device::path_to(const address& remote, std::uint64_t flow) const noexcept {
   ibv_ah_attr a{};
   a.sl = paths.service_level;
@@ -285,6 +290,7 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
   std::string limit;  // the limit to raise so that one of them can be used
   for (const calls* v : libraries) {
     const device_list list(*v);
+    if (list.failed() == ENOMEM) return failure{"a list of devices", ENOMEM, what_to_raise(ENOMEM)};
     std::vector<ibv_device*> devices(list.all().begin(), list.all().end());
     if (any) near_first(devices);
     for (ibv_device* dev : devices) {
@@ -322,8 +328,29 @@ result<device> open_device_of(std::span<const calls* const> libraries, const set
                  limit.empty() ? "set PENSTOCK_DEVICE to auto or one of these" : limit};
 }
 
+std::vector<settings> rails_of(const settings& s) {
+  std::vector<settings> rails;
+  std::string_view faults = s.shm_fault;
+  for (std::size_t at = 0; at <= s.device.size();) {
+    const std::size_t end = std::min(s.device.find(',', at), s.device.size());
+    const std::string part = s.device.substr(at, end - at);
+    at = end + 1;
+    const std::string_view first = std::string_view(part).substr(0, part.find('+'));
+    if (!rails.empty() && !first.empty() && first.find_first_not_of("0123456789") == first.npos) {
+      rails.back().device += "," + part;  // a further port
+      continue;
+    }
+    settings& rail = rails.emplace_back(s);
+    rail.device = part;
+    rail.shm_fault = faults.substr(0, faults.find('/'));
+    if (faults.find('/') != faults.npos) faults.remove_prefix(faults.find('/') + 1);
+  }
+  return rails;
+}
+
 // "a:1,2+b" is the first of a:1, a:2 and b that can be used.
-result<device> open_device(const settings& s, std::string_view secret) {
+result<device> open_device(const settings& all, std::string_view secret) {
+  const settings s = rails_of(all).front();
   static const std::array libraries = {&verbs_calls(), &shm_calls(), &tcp_calls()};
   // tcp0 is taken by its name alone: where shm0 cannot be opened, the reason is to be told.
   const auto open = [secret](const settings& one) {
@@ -331,7 +358,7 @@ result<device> open_device(const settings& s, std::string_view secret) {
     return open_device_of(std::span(libraries).first(any ? 2 : 3), one, secret);
   };
   if (s.device.find_first_of("+,") == s.device.npos) return open(s);
-  std::string name, all;
+  std::string name, seen;
   for (std::size_t at = 0; at <= s.device.size();) {
     const std::size_t end = std::min(s.device.find_first_of("+,", at), s.device.size());
     std::string part = s.device.substr(at, end - at);
@@ -343,10 +370,10 @@ result<device> open_device(const settings& s, std::string_view secret) {
     one.device = part;
     auto d = open(one);
     if (d) return d;
-    all += joined({all.empty() ? "" : "; ", d.error().what});
+    seen += joined({seen.empty() ? "" : "; ", d.error().what});
     at = end + 1;
   }
-  return failure{all, 0, "set PENSTOCK_DEVICE to auto or a device that is there"};
+  return failure{seen, 0, "set PENSTOCK_DEVICE to auto or a device that is there"};
 }
 
 }  // namespace penstock::nic

@@ -118,6 +118,9 @@ class device {
   /// Address vector to a remote port, for RC (in ibv_qp_attr) and UD (create_ah). flow: any number
   /// that tells connections apart, for FLOW_SPREAD.
   [[nodiscard]] ibv_ah_attr path_to(const address& remote, std::uint64_t flow = 0) const noexcept;
+  /// The port carries nothing at the moment; false also where the device does not tell. Any thread.
+  /// Cost: a system call.
+  [[nodiscard]] bool port_is_down() const noexcept;
   /// Largest message of RC on this port.
   [[nodiscard]] std::uint32_t max_message() const noexcept { return port.max_msg_sz; }
 };
@@ -140,8 +143,13 @@ std::vector<device_info> list_devices();
 /// one near the processors of this process before others, else shm0. A kernel device may be named
 /// by its name, its network interface or its PCI address. Port 0 means the first active one.
 /// gid_index -1 means the best GID (best_gid()). Errors name what was asked for and which devices
-/// exist.
+/// exist. Of several rails this is the first.
 /// secret: what tcp0's processes know each other by; empty: the setting TCP_SECRET.
 result<device> open_device(const settings& s, std::string_view secret = {});
+
+/// The settings of each rail that DEVICE names, as in "mlx5_0,mlx5_1"; "mlx5_0:1,2+mlx5_1", ports
+/// and devices of which the first that can be used is taken, is one rail. SHM_FAULT may differ: its
+/// parts are separated by a slash, and the last one holds for all further rails.
+std::vector<settings> rails_of(const settings& s);
 
 }  // namespace penstock::nic

@@ -63,7 +63,7 @@ struct memory_limit {
 struct settings {
   // device
   std::string device = "auto";  ///< "auto", "shm0", "tcp0", or a verbs device ("mlx5_0", "rxe0"),
-                                ///< with optional ":port"
+                                ///< with optional ":port"; or several rails, "mlx5_0,mlx5_1"
   std::uint32_t port = 0;       ///< 0: lowest active port
   std::int32_t gid_index = -1;  ///< -1: best GID of the port
   std::int32_t mtu = 0;         ///< path MTU in bytes; 0, -1: the port's active MTU
@@ -146,7 +146,8 @@ struct settings {
   // put and get
   std::uint64_t put_bounce_limit = 2048;  ///< larger puts from outside the segment register memory
   std::uint64_t get_bounce_limit = 2048;
-  std::uint32_t tmpmd_limit = 1024;  ///< temporary registrations at a time
+  std::uint64_t rail_min = 128 << 10;  ///< smaller transfers go by the first rail alone
+  std::uint32_t tmpmd_limit = 1024;    ///< temporary registrations at a time
 
   // memory
   memory_limit max_segment{.each = true};  ///< largest segment; 0: no limit but physmem_max

@@ -22,9 +22,11 @@ constexpr setting_row rows[] = {
      "which all do uses shm0. It is auto, shm0 (shared memory, this host only), tcp0 (over TCP, to "
      "any host), or a verbs device by its name, the name of its network interface or its PCI "
      "address; NAME:PORT names the port too, and of several, as in mlx5_0:1,2+mlx5_1, the first "
-     "that can be used is taken. auto takes a verbs device with an active port, and of several the "
-     "first that is near this process's processors; without one it takes shm0, and tcp0 in a job "
-     "of several hosts."},
+     "that can be used is taken. Several, as in mlx5_0,mlx5_1, are rails: the first carries all "
+     "messages, and what is large (RAIL_MIN) is cut over all. One that fails is left out "
+     "until it is back, unless it is the first; at start all must be there. auto takes a verbs "
+     "device with an active port, and of several the first that is near this process's processors; "
+     "without one it takes shm0, and tcp0 in a job of several hosts."},
     {"PORT", "GASNET_PORT_NUM", &s::port, 0, 255, u::none,
      "This is the port of the device, counted from 1; 0 takes the lowest active one."},
     {"GID_INDEX", "", &s::gid_index, -1, 1023, u::none,
@@ -66,8 +68,7 @@ constexpr setting_row rows[] = {
     {"RNR_TIMER", "", &s::rnr_timer, 0, 31, u::none,
      "This is the verbs code of the wait between such retries; 1 is 10 us.", queue_pairs},
     {"MAX_CQE", "", &s::max_cqe, 0, 1 << 30, u::none,
-     "A completion queue has at most this many entries, even if the device allows more; 0 leaves "
-     "it to the device."},
+     "A completion queue has at most this many entries; 0 leaves it to the device."},
     {"INLINE_LIMIT", "GASNET_GNI_PUT_FMA_RDMA_CUTOVER GASNET_INLINESEND_LIMIT", &s::inline_limit,
      -1, 16384, u::bytes,
      "Up to this size the processor writes the payload into the send queue itself; the device's "
@@ -121,8 +122,7 @@ constexpr setting_row rows[] = {
     {"SHM_FAULT", "", &s::shm_fault, 0, 0, u::none,
      "These faults happen on shm0, for tests of verbs programs. They are named by words such as "
      "send=100:RETRY_EXC_ERR, reg_mr=3:ENOMEM, gone=2s, port_down=1s:200ms, lost=5%, any_order, "
-     "delay=1us and rate=100Gbit, separated by commas. Messages through rings (DIRECT) do not meet "
-     "them."},
+     "delay=1us and rate=100Gbit, separated by commas. Rings (DIRECT) meet none."},
 
     // buffers and queues
     {"SB_CHUNKS", "GASNET_PORTAL_SB_CHUNKS GASNET_BBUF_COUNT", &s::sb_chunks, 8, most_chunks,
@@ -156,8 +156,7 @@ constexpr setting_row rows[] = {
     {"MSG_LIMIT", "GASNET_OP_OUST_LIMIT GASNET_PORTAL_MSG_LIMIT GASNET_GNI_NUM_PD", &s::msg_limit,
      32, most_chunks, u::none,
      "This process has at most this many messages in flight to all others, requests, replies and "
-     "transfers each. A message through rings is at its target when it has been sent, and does not "
-     "count.",
+     "transfers each. A message through rings does not count.",
      queue_pairs},
     {"OP_OUST_PP", "GASNET_OP_OUST_PP GASNET_NETWORKDEPTH_PP", &s::op_oust_pp, 4, 32768, u::none,
      "At most this many messages of a kind (requests, replies, transfers) are in flight from a "
@@ -254,8 +253,7 @@ constexpr setting_row rows[] = {
      "which otherwise follows behind a dot. A name that ends in .prom gets Prometheus's format, "
      "any other JSON."},
     {"COUNTERS_INTERVAL", "", &s::counters_interval_ns, 0, hour, u::seconds,
-     "The file of COUNTERS is written anew each time this long has passed; 0 writes it at the end "
-     "only."},
+     "The file of COUNTERS is written each time this long has passed; 0 writes it at the end."},
     {"COUNTERS_HTTP", "", &s::counters_http, 0, 0, u::none,
      "Each process answers HTTP requests for /metrics with its counters in Prometheus's format: 0 "
      "answers none; a number is a port of 127.0.0.1, to which the process's place among those of "
@@ -280,8 +278,7 @@ constexpr setting_row rows[] = {
      "writes penstock_trace.RANK; in a path % stands for the rank, which otherwise follows behind "
      "a dot. pentrace puts the files of a job together. Messages take a longer way meanwhile."},
     {"TRACE_EVENTS", "", &s::trace_events, 0, 1e12, u::none,
-     "A process writes at most this many events to the file of TRACE, of about 250 bytes each; it "
-     "only counts later ones."},
+     "A process writes at most this many events, of about 250 bytes each, to the file of TRACE."},
     {"TRACE_MASK", "GASNET_TRACEMASK", &s::trace_mask, 0, 0, u::none,
      "These letters say what TRACE writes: A messages, P puts, G gets, B barriers, C connections, "
      "I waits; other letters are ignored, and * is all."},
@@ -312,6 +309,9 @@ constexpr setting_row rows[] = {
      &s::get_bounce_limit, 0, mib, u::bytes,
      "A get to outside the segment is copied through a chunk up to this size; the size of a chunk "
      "caps it.",
+     queue_pairs},
+    {"RAIL_MIN", "", &s::rail_min, 8 * kib, 1024 * tib, u::bytes,
+     "With several rails (DEVICE), puts, gets and Longs from this size on are cut over all.",
      queue_pairs},
     {"TMPMD_LIMIT", "GASNET_PORTAL_NUM_TMPMD GASNET_GNI_MEMREG", &s::tmpmd_limit, 1, 1 << 20,
      u::none, "At most this many temporary memory registrations exist at a time.", queue_pairs},
@@ -391,7 +391,7 @@ constexpr setting_row rows[] = {
      "The library's own threads have a stack of at least this size; 0 is the system's usual one."},
     {"PROGRESS_THREAD", "GASNET_RCV_THREAD", &s::progress_thread, 0, 0, u::none,
      "yes starts a thread that sleeps until messages come, and handles them while the program "
-     "computes."},
+     "computes; puts and gets of 512 KB and more that are not waited for go on there, too."},
     {"PROGRESS_INTERVAL", "", &s::progress_interval_ns, 0, sec, u::microseconds,
      "Between two wakes of the progress thread lies at least this time; 0 is none."},
 

@@ -63,6 +63,7 @@ memreg::pin_budget engine::segment_budget(const settings& s, unsigned processes_
       d->verbs->dealloc_pd(pd);
     }
   }
+  budget.per_process /= nic::rails_of(s).size();
   budget.per_process -= budget.per_process / 8;
   const std::uint64_t most =
       s.max_segment.of_each(budget.physical, std::max(1u, processes_on_host));
@@ -92,6 +93,7 @@ result<void> engine::use_device(const settings& s) {
   auto to = std::make_unique<registrar_of_device>(core_.device_, core_.pd_);
   auto budget = memreg::probe_pin_budget(core_.settings_, std::max(1u, core_.job_.host_size()),
                                          core_.device_.pins);
+  budget.per_process /= nic::rails_of(core_.settings_).size();  // each rail pins the segment, too
   if (core_.settings_.physmem_probe && core_.device_.pins)
     budget = memreg::tried(std::move(budget), *to);
   core_.account_ = std::make_unique<memreg::account>(std::move(to), std::move(budget));
@@ -100,10 +102,11 @@ result<void> engine::use_device(const settings& s) {
 
 // Makes the domains; threads are spread over them by their numbers, which are dense.
 void engine::open_domains() {
-  core_.domain_count_ = concurrent(build_mode) ? core_.settings_.domain_count : 1;
+  const std::uint32_t count = concurrent(build_mode) ? core_.settings_.domain_count : 1;
   static std::atomic<std::uint32_t> files{0};
-  core_.first_file_ = files.fetch_add(core_.domain_count_, std::memory_order_relaxed);
-  core_.domains_ = std::make_unique<domain[]>(core_.domain_count_);
+  core_.first_file_ = files.fetch_add(count, std::memory_order_relaxed);
+  core_.domains_ = std::make_unique<domain[]>(count);
+  core_.domain_count_ = count;  // they are there, for whoever takes them down
   core_.peers_ = zero_array<peer>(std::size_t{core_.domain_count_} * core_.size_);
   for (std::uint32_t i = 0; i < core_.domain_count_; ++i) {
     domain& d = core_.domains_[i];

@@ -65,8 +65,20 @@ status engine::request_medium(rank_id to, std::uint8_t handler, const std::uint3
   return core_.handlers().check(m);
 }
 
+// Whether a try of m has found that its payload is one that may be cut over several rails.
+static bool goes_by_rails(const outgoing& m, status s) noexcept {
+  return s == status::unsupported && m.kind == wire::kind::long_;
+}
+
 status engine::try_request(rank_id to, const outgoing& m) noexcept {
   const status s = try_at_once(to, m);
+  if (s == status::ok) [[likely]]
+    return s;
+  if (goes_by_rails(m, s)) {
+    outgoing whole = m;  // as this caller does not wait for a put
+    whole.by = payload_way::beside_header;
+    return try_at_once(to, whole);
+  }
   if ((s != status::no_credit && s != status::not_ready && s != status::no_space) ||
       !m.is_offerable())
     return s;
@@ -109,6 +121,12 @@ status engine::request(rank_id to, const outgoing& m) noexcept {
     peer& p = core_.begun(core_.channel(to, my_tag()));
     if (s == status::no_credit || s == status::not_ready) look_for_credits(p);
     s = pending_.wait(p, m, s);
+  }
+  if (goes_by_rails(m, s)) {
+    outgoing header = m;
+    header.by = payload_way::ahead;
+    s = transfers_->put_ahead(to, m);
+    if (s == status::ok) return request(to, header);
   }
   return s == status::ok ? s : core_.refused(to, m, s);
 }

@@ -71,6 +71,7 @@ result<void> engine::open_device() {
     log(log_level::warning,
         "PENSTOCK_PROGRESS_THREAD is ignored: it takes the PAR library, since elsewhere handlers "
         "run in the program's one thread only");
+  if (core_.settings_.progress_thread && concurrent(build_mode)) transfers_->hand_copies_over();
   if (core_.settings_.domain_count > 1 && !concurrent(build_mode))
     log(log_level::warning,
         "PENSTOCK_DOMAIN_COUNT is ignored: it takes the PAR library, since elsewhere one thread "
@@ -147,6 +148,7 @@ result<void> engine::start(std::size_t segment_bytes, std::size_t reserve_bytes)
   if (ways_.some_post())
     if (auto r = transfers_->open(channel_); !r) return r;
   core_.reads_ = transfers_->reads_here();
+  core_.cut_from_ = transfers_->cut_from();
   auto drawn = report::open_trace(core_.settings_, core_.rank_, core_.first_file_);
   if (!drawn) return drawn.error();
   core_.trace_ = std::move(*drawn);

@@ -28,6 +28,8 @@ std::byte* map_segment(std::uint32_t rank) noexcept {
   return here;
 }
 
+static_assert(GASNETC_BESIDE_BYTES == penstock::detail::beside_bytes);
+
 using conduit::reuse;
 using conduit::running;
 
@@ -104,28 +106,32 @@ void memset_far(gasnet_node_t node, void* dest, int val, std::size_t bytes, op_c
 }
 
 // Each of these three returns true if a copy has done the operation; otherwise the caller goes to
-// the engine.
-bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes) {
+// the engine. beside: it may be done when the call has returned.
+bool put_near(gasnet_node_t node, void* dest, const void* src, std::size_t bytes,
+              bool beside = false) {
   if (bytes == 0) return true;
   check_remote(node, dest, bytes, "gasnet_put or gex_RMA_Put");
   if (src == nullptr) fatal(1, "gasnet_put or gex_RMA_Put: the source is a null pointer");
   note_transfer(statistics::puts, bytes);
   char* const to = map_remote(node, dest, bytes);
   if (to == nullptr) return false;
-  std::memcpy(to, src, bytes);
   draw("put", node, bytes);
+  if (beside && self.engine->one_sided().copies_beside(node, bytes)) return false;
+  std::memcpy(to, src, bytes);
   std::atomic_thread_fence(std::memory_order_release);  // release: before later stores
   return true;
 }
-bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes) {
+bool get_near(void* dest, gasnet_node_t node, const void* src, std::size_t bytes,
+              bool beside = false) {
   if (bytes == 0) return true;
   check_remote(node, src, bytes, "gasnet_get or gex_RMA_Get");
   if (dest == nullptr) fatal(1, "gasnet_get or gex_RMA_Get: the destination is a null pointer");
   note_transfer(statistics::gets, bytes);
   const char* const from = map_remote(node, src, bytes);
   if (from == nullptr) return false;
-  std::memcpy(dest, from, bytes);
   draw("get", node, bytes);
+  if (beside && self.engine->one_sided().copies_beside(node, bytes)) return false;
+  std::memcpy(dest, from, bytes);
   std::atomic_thread_fence(std::memory_order_acquire);  // acquire: before later loads
   return true;
 }
@@ -195,13 +201,13 @@ uint64_t GASNETC_(get_small)(gasnet_node_t node, const void* src, size_t nbytes)
 
 gasnet_handle_t GASNETC_(put_nb)(gasnet_node_t node, void* dest, const void* src, size_t nbytes,
                                  int bulk) {
-  if (put_near(node, dest, src, nbytes)) return GASNET_INVALID_HANDLE;
+  if (put_near(node, dest, src, nbytes, bulk != 0)) return GASNET_INVALID_HANDLE;
   gasnetc_op& op = my_operations().take();
   put_far(node, dest, src, nbytes, reuse_of(bulk), op.pending);
   return event_or_done(op);
 }
 gasnet_handle_t GASNETC_(get_nb)(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
-  if (get_near(dest, node, src, nbytes)) return GASNET_INVALID_HANDLE;
+  if (get_near(dest, node, src, nbytes, true)) return GASNET_INVALID_HANDLE;
   gasnetc_op& op = my_operations().take();
   get_far(dest, node, src, nbytes, op.pending);
   return event_or_done(op);
@@ -214,11 +220,11 @@ gasnet_handle_t GASNETC_(memset_nb)(gasnet_node_t node, void* dest, int val, siz
 }
 
 void GASNETC_(put_nbi)(gasnet_node_t node, void* dest, const void* src, size_t nbytes, int bulk) {
-  if (put_near(node, dest, src, nbytes)) return;
+  if (put_near(node, dest, src, nbytes, bulk != 0)) return;
   put_far(node, dest, src, nbytes, reuse_of(bulk), my_operations().implicit_puts());
 }
 void GASNETC_(get_nbi)(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
-  if (get_near(dest, node, src, nbytes)) return;
+  if (get_near(dest, node, src, nbytes, true)) return;
   get_far(dest, node, src, nbytes, my_operations().implicit_gets());
 }
 void GASNETC_(memset_nbi)(gasnet_node_t node, void* dest, int val, size_t nbytes) {
@@ -243,7 +249,7 @@ gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, si
   const auto lc = reinterpret_cast<std::uintptr_t>(lc_opt);
   if (lc_opt == nullptr || lc_opt == GEX_EVENT_GROUP)
     return GASNETC_(mistake)(gasnetc_bad_lc_opt, "gex_RMA_PutNB", node, lc), GEX_EVENT_NO_OP;
-  if (put_near(node, dest, src, nbytes)) {
+  if (put_near(node, dest, src, nbytes, lc_opt != GEX_EVENT_NOW)) {
     gasnetc_locally_complete(lc_opt);
     return GEX_EVENT_INVALID;
   }
@@ -266,7 +272,7 @@ gex_Event_t GASNETC_(ex_put_nb)(gex_Rank_t node, void* dest, const void* src, si
 
 int GASNETC_(ex_put_nbi)(gex_Rank_t node, void* dest, const void* src, size_t nbytes,
                          gex_Event_t* lc_opt) {
-  if (!put_near(node, dest, src, nbytes))
+  if (!put_near(node, dest, src, nbytes, lc_opt != GEX_EVENT_NOW))
     put_far(node, dest, src, nbytes,
             lc_opt == GEX_EVENT_NOW ? reuse::on_return : reuse::on_completion,
             my_operations().implicit_puts());

@@ -131,7 +131,8 @@ result<pretence> pretence_of_environment() {
   if (ours.empty()) return pretence{};
   const auto s = read_settings({}, ours, "");
   if (!s) return s.error();
-  return parse_pretence(s->shm_personality, s->shm_fault);
+  // Of several rails' faults (nic::rails_of) those of the first.
+  return parse_pretence(s->shm_personality, s->shm_fault.substr(0, s->shm_fault.find('/')));
 }
 
 std::unique_ptr<context> make_context(const pretence& p, std::unique_ptr<carrier> carrier) {

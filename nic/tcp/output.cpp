@@ -17,8 +17,8 @@ namespace penstock::nic::tcp {
 namespace {
 constexpr std::size_t block_bytes = 32 * 1024;
 constexpr std::size_t most_spare = 8;
-constexpr std::size_t most_owned = 1 << 20;  // of one reference that is copied
-constexpr std::size_t most_at_once = 1 << 20;
+constexpr std::size_t most_owned = 1 << 20;    // of one reference that is copied
+constexpr std::size_t most_at_once = 1 << 20;  // then others have a turn, and the thread its way
 }  // namespace
 
 void output::append(const void* from, std::size_t n) noexcept try {
@@ -64,7 +64,8 @@ void output::refer(const std::byte* from, std::size_t n, const shm::queue_pair* 
 
 output::went output::send(int socket) noexcept {
   if (lost_) return went::failed;
-  while (!pieces_.empty()) {
+  for (std::size_t sent = 0; !pieces_.empty();) {
+    if (sent >= most_at_once) return went::some;
     constexpr int most = 64;
     iovec v[most];
     int count = 0;
@@ -92,6 +93,7 @@ output::went output::send(int socket) noexcept {
     auto left = static_cast<std::size_t>(n);
     PENSTOCK_ASSERT(left, <=, bytes_);
     bytes_ -= left;
+    sent += left;
     while (!pieces_.empty() && left >= pieces_.front().bytes) {
       piece& p = pieces_.front();
       left -= p.bytes;

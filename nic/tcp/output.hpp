@@ -30,7 +30,8 @@ class output {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
   enum class went { all, some, failed };
-  /// Gives the kernel what it takes now. some: it takes no more. failed: the connection is broken.
+  /// Gives the kernel what it takes now, about a megabyte at most. some: more is left, for the next
+  /// time that it takes any. failed: the connection is broken.
   went send(int socket) noexcept;
   /// Copies what is referred to, of that queue pair or key, since its memory will not be ours any
   /// more. False: that is too much, or there is no memory, and the connection has to be broken.

@@ -6,6 +6,7 @@
 #include <array>
 #include <iterator>
 #include <new>
+#include <utility>
 
 #include "lib/conduit/message/handed_over.hpp"
 #include "lib/conduit/peer/domain.hpp"
@@ -123,4 +124,22 @@ TEST_CASE("a rank whose requests stay handed over has half of the places that ar
   // What has gone makes room for all.
   to[0].send_all(count, [](pending&) { return true; });
   CHECK(to[2].accept(m, count));
+}
+
+TEST_CASE("a Long that is handed over is sent by who waits for no put") {
+  std::atomic<std::uint32_t> count{0};
+  const std::array<std::byte, 64> payload{};
+  for (const auto& [given, kept] : {std::pair(payload_way::best, payload_way::beside_header),
+                                    std::pair(payload_way::ahead, payload_way::ahead)}) {
+    handed_over to;
+    outgoing m;
+    m.kind = wire::kind::long_;
+    m.payload = payload.data();
+    m.bytes = payload.size();
+    m.by = given;
+    REQUIRE(to.accept(m, count));
+    payload_way sent = payload_way::best;
+    to.send_all(count, [&](const pending& r) { return sent = r.m.by, true; });
+    CHECK(sent == kept);
+  }
 }

@@ -446,6 +446,24 @@ TEST_CASE("a device is found by its network interface, and takes that one's port
   CHECK(d->self.port == 2);
 }
 
+TEST_CASE("names behind commas are rails, numbers behind commas are further ports") {
+  const auto named = [](const char* device, const char* faults = "none") {
+    settings s = asking(device);
+    s.shm_fault = faults;
+    std::string all;
+    for (const settings& r : nic::rails_of(s)) all += r.device + "[" + r.shm_fault + "] ";
+    return all;
+  };
+  CHECK(named("auto") == "auto[none] ");
+  CHECK(named("mlx5_0,mlx5_1") == "mlx5_0[none] mlx5_1[none] ");
+  CHECK(named("mlx5_0:1,2+mlx5_1") == "mlx5_0:1,2+mlx5_1[none] ");
+  CHECK(named("mlx5_0:1,mlx5_0:2") == "mlx5_0:1[none] mlx5_0:2[none] ");
+  CHECK(named("a:1,2+b,c:1,2,tcp0") == "a:1,2+b[none] c:1,2[none] tcp0[none] ");
+  CHECK(named("a,") == "a[none] [none] ");  // which no device is called
+  CHECK(named("a,b,c", "gone=2s/none") == "a[gone=2s] b[none] c[none] ");
+  CHECK(named("a,b", "gone=2s") == "a[gone=2s] b[gone=2s] ");
+}
+
 TEST_CASE("of several devices auto takes the first that is near this process's processors") {
   made_up far = device_called("ib0", {port(IBV_PORT_ACTIVE)});
   made_up near = device_called("ib1", {port(IBV_PORT_ACTIVE)});

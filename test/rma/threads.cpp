@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <string_view>
 #include <thread>
 
 #include "test/rma/job.hpp"
@@ -13,7 +14,8 @@ using namespace penstock;
 
 namespace {
 
-constexpr std::size_t part = 1 << 17, constant = 5000;
+constexpr std::size_t constant = 5000;
+std::size_t part = 1 << 17, longest = 65538;  // of a thread in each segment; of a transfer
 
 // A get that another thread may wait for, with the memory it goes to.
 struct handed {
@@ -62,7 +64,7 @@ struct worker {
       sources.clear();
       sources.reserve(slots);
       for (std::size_t k = 0; k < slots; ++k) {
-        const std::size_t n = pick(std::min<std::size_t>(width, pick(4) == 0 ? 65538 : 3000));
+        const std::size_t n = pick(std::min<std::size_t>(width, pick(4) == 0 ? longest : 3000));
         const std::size_t at = k * width + pick(width - n);
         std::byte* const image = model[to].data() + at;
         switch (pick(5)) {
@@ -116,6 +118,7 @@ struct worker {
 int main(int argc, char** argv) {
   const unsigned threads = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 1;
   const unsigned steps = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 100;
+  if (argc > 3 && std::string_view(argv[3]) == "large") part = 1 << 22, longest = 3 << 20;
   constexpr rank_id size = 8;
   auto j = test::job::start(std::size_t{size} * threads * part + 8192);
   test::fill(j.ep.segment().last(constant), 5);

@@ -21,20 +21,27 @@ int print_settings(bool all) {
   return 0;
 }
 
-// Opens the device that a program would open, and says why.
+// Opens the devices that a program would open, and says why.
 int print_choice() {
   const auto s = penstock::read_settings();
   if (!s) {
     std::fprintf(stderr, "peninfo: %s\n", s.error().message().c_str());
     return 1;
   }
-  const auto chosen = penstock::nic::open_device(*s);
-  if (!chosen) {
-    std::fprintf(stderr, "peninfo: %s\n", chosen.error().message().c_str());
-    return 1;
+  unsigned rails = 0;
+  for (const penstock::settings& rail : penstock::nic::rails_of(*s)) {
+    const auto chosen = penstock::nic::open_device(rail);
+    if (!chosen) {
+      std::fprintf(stderr, "peninfo: %s\n", chosen.error().message().c_str());
+      return 1;
+    }
+    if (++rails == 1)
+      std::printf("\nA program started now would use %s: %s.\nInline sends up to %u bytes.\n",
+                  chosen->name.c_str(), chosen->reason.c_str(), chosen->max_inline);
+    else
+      std::printf("Rail %u for parts of large puts and gets is %s: %s.\n", rails,
+                  chosen->name.c_str(), chosen->reason.c_str());
   }
-  std::printf("\nA program started now would use %s: %s.\nInline sends up to %u bytes.\n",
-              chosen->name.c_str(), chosen->reason.c_str(), chosen->max_inline);
   return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <iterator>
 #include <string>
@@ -15,6 +16,7 @@
 #include "lib/base/assert.hpp"
 #include "lib/base/clock.hpp"
 #include "lib/base/descriptors.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/no_memory.hpp"
 #include "lib/base/quiet_thread.hpp"
 #include "lib/base/short_slices.hpp"
@@ -31,10 +33,7 @@ std::uint8_t ready_lanes(const peer& p) noexcept { return p.ready.load(std::memo
 
 /// What may keep a peer from answering.
 const char* why_silent(const nic::device& d) noexcept {
-  ibv_port_attr port{};
-  const bool down =
-      d.verbs->query_port(d.context, d.self.port, &port) == 0 && port.state != IBV_PORT_ACTIVE;
-  return down ? "this process's port is down" : "is it stopped?";
+  return d.port_is_down() ? "this process's port is down" : "is it stopped?";
 }
 
 }  // namespace
@@ -140,7 +139,9 @@ void connector::sleep() noexcept {
 // that came before.
 void connector::arm() noexcept {
   if (armed_) return;
-  (void)ibv_req_notify_cq(all_.datagram_port_->arrivals(), 0);
+  // Nothing else wakes this thread for a peer that asks.
+  if (const int e = ibv_req_notify_cq(all_.datagram_port_->arrivals(), 0); e != 0)
+    fatal(1, "the device refuses to tell of datagrams: %s", std::strerror(e));
   armed_ = true;
 }
 

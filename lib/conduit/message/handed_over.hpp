@@ -52,6 +52,8 @@ class handed_over {
         kept.args = h->args;
         kept.written = nullptr;
         kept.last_way = true;
+        // Who sends it waits for no put.
+        if (kept.by == payload_way::best) kept.by = payload_way::beside_header;
         h->request.has_buffer = m.is_large();
         if (bytes != 0) {
           std::memcpy(h + 1, m.payload, bytes);

@@ -19,6 +19,10 @@ inline constexpr std::size_t max_long = 0x7fffffff;
 
 struct draft;
 
+/// How the payload of a Long goes: by what is best, which may be with its header; beside the
+/// header, by the same queue pair; or it is there already.
+enum class payload_way : std::uint8_t { best, beside_header, ahead };
+
 /// A message to be sent, as its caller describes it. The pointed-to memory stays the caller's.
 struct outgoing {
   wire::kind kind = wire::kind::short_;
@@ -30,6 +34,7 @@ struct outgoing {
   std::size_t bytes = 0;
   void* dest = nullptr;  ///< Longs: address in the target's segment
   bool async = false;    ///< LongAsync: the payload stays untouched until the reply
+  payload_way by = payload_way::best;
   /// The draft in which the payload was written, if it was written in place.
   draft* written = nullptr;
   /// For a Medium by rendezvous: the buffer that has its payload, and the block that says where.

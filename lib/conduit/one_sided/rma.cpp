@@ -41,6 +41,80 @@ status transfers::null_memory(rank_id to, const void* at, std::size_t bytes) con
   return status::bad_arguments;
 }
 
+// Carries a transfer out, piece by piece. What finds no room goes on beside the program where that
+// is worth it; else the caller waits.
+template <bool Puts>
+inline status transfers::carry(course t) noexcept {
+  if (handed_ && t.left >= detail::beside_bytes && !everything_) [[unlikely]]
+    return carry_beside(t);
+  return go_on<Puts, true>(t);
+}
+
+status transfers::carry_beside(course t) noexcept {
+  // The shared-memory device copies inside the post.
+  const status s = core_.device().shared_memory ? status::no_space : go_on(t);
+  if (!is_short(s)) return s;
+  // relaxed: as in try_push()
+  t.count->fetch_add(1, std::memory_order_relaxed);
+  if (rests_.begin(t)) {
+    engine_.wake_progress();
+    return status::ok;
+  }
+  t.count->fetch_sub(1, std::memory_order_relaxed);
+  return t.puts ? go_on<true, true>(t) : go_on<false, true>(t);
+}
+
+// Sends pieces until all are under way; Waits: also for room.
+template <bool Puts, bool Waits>
+inline status transfers::go_on(course& t) noexcept {
+  while (t.left != 0) {
+    part piece;
+    const std::size_t most = Waits ? t.left : std::min(t.left, max_piece_);
+    const auto take = [&]() noexcept {
+      if constexpr (Puts)
+        return source(t.local, most, t.r, piece);
+      else
+        return destination(t.local, most, piece);
+    };
+    status s = Waits ? retry(take) : take();
+    std::size_t by_rails = 0;
+    if (s == status::ok) {
+      constexpr ibv_wr_opcode opcode = Puts ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+      if (piece.bytes >= rails_.least() && piece.hold.chunk == no_place &&
+          (Waits || has_room(*t.p))) [[unlikely]] {
+        by_rails = piece.bytes;
+        piece.bytes = rails_.cut({t.p, t.count, opcode, t.remote, t.local, piece.bytes});
+        by_rails -= piece.bytes;
+      }
+      s = move(*t.p, opcode, t.remote, piece, *t.count, Waits);
+    }
+    if (s == status::unsupported) {  // the peer cannot let others reach that memory
+      piece.bytes = std::min<std::size_t>(t.left, max_eager);
+      s = Puts ? put_by_message(t.p->rank, t.remote, t.local, piece.bytes, *t.count)
+               : get_by_message(t.p->rank, t.remote, t.local, piece.bytes, *t.count);
+    }
+    if (s != status::ok) return s;
+    const std::size_t n = piece.bytes + by_rails;
+    t.local += n, t.remote += n, t.left -= n;
+  }
+  return status::ok;
+}
+
+status transfers::go_on(course& t) noexcept {
+  return t.puts ? go_on<true, false>(t) : go_on<false, false>(t);
+}
+
+// Copies to or from mapped memory of `peer`; beside: the source stays until the operation is
+// complete.
+void transfers::copy(rank_id peer, std::byte* to, const void* from, std::size_t bytes, bool beside,
+                     op_counter& c) noexcept {
+  if (beside && copies_beside(peer, bytes) &&
+      handed_->begin(to, static_cast<const std::byte*>(from), bytes, c))
+    engine_.wake_progress();
+  else
+    std::memmove(to, from, bytes);
+}
+
 status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes, reuse r,
                       op_counter& c) noexcept {
   std::byte* here = nullptr;
@@ -48,7 +122,7 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
   if (src == nullptr) [[unlikely]]
     return null_memory(to, dest, bytes);
   if (here != nullptr) {
-    std::memmove(here, src, bytes);
+    copy(to, here, src, bytes, r == reuse::on_completion, c);
     return status::ok;
   }
   if (engine_.maps(to)) [[unlikely]]
@@ -67,22 +141,19 @@ status transfers::put(rank_id to, void* dest, const void* src, std::size_t bytes
       r == reuse::on_return && bytes > std::max<std::size_t>(put_bounce_, max_inline_);
   op_counter& count = wait_here ? local : c;
   if (wait_here) r = reuse::on_completion;
-  peer& p = channel(to);
-  const auto* from = static_cast<const std::byte*>(src);
-  auto at = reinterpret_cast<std::uintptr_t>(dest);
-  status s = status::ok;
-  while (bytes != 0) {
-    part local_part;
-    s = retry([&]() noexcept { return source(from, bytes, r, local_part); });
-    if (s == status::ok) s = move(p, IBV_WR_RDMA_WRITE, at, local_part, count);
-    if (s == status::unsupported) {  // the peer cannot let others write there
-      local_part.bytes = std::min<std::size_t>(bytes, max_eager);
-      s = put_by_message(to, at, from, local_part.bytes, count);
-    }
-    if (s != status::ok) break;
-    from += local_part.bytes, at += local_part.bytes, bytes -= local_part.bytes;
-  }
+  const status s =
+      carry<true>({&channel(to), true, r, reinterpret_cast<std::uintptr_t>(dest),
+                   const_cast<std::byte*>(static_cast<const std::byte*>(src)), bytes, &count});
   if (wait_here) settle(local);
+  return s;
+}
+
+status transfers::put_ahead(rank_id to, const outgoing& m) noexcept {
+  op_counter count{0};
+  const status s = carry<true>(
+      {&channel(to), true, reuse::on_completion, reinterpret_cast<std::uintptr_t>(m.dest),
+       const_cast<std::byte*>(static_cast<const std::byte*>(m.payload)), m.bytes, &count});
+  settle(count);
   return s;
 }
 
@@ -111,7 +182,7 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
   if (dest == nullptr) [[unlikely]]
     return null_memory(from, src, bytes);
   if (here != nullptr) {
-    std::memmove(dest, here, bytes);
+    copy(from, static_cast<std::byte*>(dest), here, bytes, true, c);
     return status::ok;
   }
   auto* to = static_cast<std::byte*>(dest);
@@ -121,19 +192,23 @@ status transfers::get(void* dest, rank_id from, const void* src, std::size_t byt
   count_shared(p.counts.gets, 1);
   count_shared(p.counts.get_bytes, bytes);
   if (core_.drawn() != nullptr) core_.drawn()->event("get", "get", from, 0, bytes);
-  auto at = reinterpret_cast<std::uintptr_t>(src);
-  while (bytes != 0) {
-    part local_part;
-    status s = retry([&]() noexcept { return destination(to, bytes, local_part); });
-    if (s == status::ok) s = move(p, IBV_WR_RDMA_READ, at, local_part, c);
-    if (s == status::unsupported) {
-      local_part.bytes = std::min<std::size_t>(bytes, max_eager);
-      s = get_by_message(from, at, to, local_part.bytes, c);
-    }
-    if (s != status::ok) return s;
-    to += local_part.bytes, at += local_part.bytes, bytes -= local_part.bytes;
-  }
-  return status::ok;
+  return carry<false>(
+      {&p, false, reuse::on_completion, reinterpret_cast<std::uintptr_t>(src), to, bytes, &c});
+}
+
+// A rest is counted until its last piece is under way, or none can be any more: the wait for it, or
+// the pieces that were, tell of a peer that has gone.
+bool transfers::go_on_beside() noexcept {
+  if (!handed_) return false;
+  const bool copied = handed_->step(std::memcpy);
+  if (!rests_.has_any()) return copied;
+  const unsigned ended = rests_.step([this](course& t) noexcept {
+    if (is_short(go_on(t)) && !core_.is_gone(t.p->rank)) return false;
+    // R1 complete  release count  -> P1
+    t.count->fetch_sub(1, std::memory_order_release);
+    return true;
+  });
+  return copied || ended != 0;
 }
 
 status transfers::set(rank_id to, void* dest, int value, std::size_t bytes,
@@ -214,9 +289,9 @@ status transfers::atomic(rank_id to, device_atomic op, void* dest, std::uint64_t
 
 // Sends the piece in as many work requests as the device's longest message makes necessary; the
 // last one's record holds what the piece needs. On a failure all is given back once nothing is in
-// flight.
+// flight. waits: for room; else the piece is one work request.
 status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
-                       op_counter& c) noexcept {
+                       op_counter& c, bool waits) noexcept {
   std::uint32_t rkey = p.segment_rkey.load(std::memory_order_relaxed);
   if (everything_) [[unlikely]]
     if (const status s = aim(p, opcode, remote, local, rkey); s != status::ok) {
@@ -237,8 +312,8 @@ status transfers::move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part
     transfer_record middle;
     transfer_record& r = sent == local.bytes ? local.hold : middle;
     r.counter = &c;
-    if (const status s = push(p, wr, r); s != status::ok) {
-      while (p.transfers && !p.transfers->empty()) (void)reap(*p.home);
+    if (const status s = waits ? push(p, wr, r) : try_push(p, wr, r); s != status::ok) {
+      while (!is_short(s) && p.transfers && !p.transfers->empty()) (void)reap(*p.home);
       release(local.hold);
       return s;
     }

@@ -4,7 +4,8 @@
 // that tells them of completion.
 //
 // Where the segment is mapped (on the same host, or in this process) every operation is a copy, and
-// complete when the call returns. On a verbs device:
+// complete when the call returns; where there is a progress thread that one copies what is large
+// (handed_copies.hpp). On a verbs device:
 //
 //   put  inline         up to the device's limit
 //        zero copy      from this process's segment or its registered heap
@@ -48,6 +49,9 @@
 #include "lib/base/status.hpp"
 #include "lib/base/zero_pages.hpp"
 #include "lib/conduit/connecting/connections.hpp"
+#include "lib/conduit/one_sided/handed_copies.hpp"
+#include "lib/conduit/one_sided/handed_rest.hpp"
+#include "lib/conduit/one_sided/rails.hpp"
 #include "lib/conduit/one_sided/rma_ops.hpp"
 #include "lib/conduit/peer/peer.hpp"
 #include "lib/conduit/peer/transfer_queue.hpp"
@@ -79,7 +83,7 @@ class transfers final {
 
   // Each of these starts an operation, and may wait (polling, which runs handlers) for room. Each
   // piece in flight is counted in c, which must live until it is zero again; mapped memory has no
-  // pieces in flight.
+  // pieces in flight, but for copies_beside().
   //   ok              started, or complete if c did not change
   //   bad_rank, out_of_segment, in_handler, shut_down   nothing was started
   //   device_error    pieces started before it are still counted in c
@@ -108,6 +112,10 @@ class transfers final {
   /// for. Bytes that only messages can carry are never ready.
   status room_for(rank_id to, const void* at, std::size_t bytes, firehose::purpose use) noexcept;
 
+  /// Puts the payload of a Long to its place in `to`'s segment, and waits, polling, until nothing
+  /// of it is under way.
+  status put_ahead(rank_id to, const outgoing& m) noexcept;
+
   /// Waits, polling, until c is zero, or until a time_limit of this thread is over. Fetched bytes
   /// are visible when c is zero.
   status wait(const op_counter& c) noexcept;
@@ -123,6 +131,18 @@ class transfers final {
   /// For waits, before each poll of all queues: looks a few times, as mostly the completion comes
   /// next, and where processes outnumber cores that poll may give the core away. True: some came.
   bool look() noexcept;
+  /// Whether a copy of that many bytes to or from `peer`'s memory goes on beside the program: by
+  /// the progress thread, and by threads that wait. The operation is then in flight.
+  [[nodiscard]] bool copies_beside(rank_id peer, std::size_t bytes) const noexcept {
+    return handed_ && bytes >= detail::beside_bytes && peer != core_.rank();
+  }
+  /// Goes on with such transfers, and with large ones by the device that found no room. True:
+  /// something was done. Any thread; no handler runs.
+  bool go_on_beside() noexcept;
+  /// Whether some wait for room, which no message tells of. A hint.
+  [[nodiscard]] bool waits_for_room() const noexcept { return rests_.has_any(); }
+  /// Called before the engine starts, where it gets a progress thread.
+  void hand_copies_over() { handed_ = std::make_unique<handed_copies>(); }
 
   /// Before the engine starts, on all ranks alike: puts and gets may go to any memory of a rank.
   void allow_everything() noexcept { everything_ = true; }
@@ -183,10 +203,17 @@ class transfers final {
   /// Called when p's queue pair is made.
   void attach(peer& p);
   [[nodiscard]] std::uint8_t reads_here() const noexcept { return reads_; }
+  [[nodiscard]] std::size_t cut_from() const noexcept { return rails_.least(); }
   /// True if no transfer of the domain is under way.
   [[nodiscard]] bool drained(const domain& d) noexcept;
   /// The same as reap(), of one domain.
   unsigned reap(domain& d) noexcept;
+  /// For rails: posts the first bytes of p on the first rail, as many as one work request takes,
+  /// and counts them for themselves; or answers what is short. bytes: their number. Runs no
+  /// handler.
+  status try_piece(const piece& p, std::size_t& bytes) noexcept;
+  /// True if something is under way on a side rail, whose completion wakes nobody.
+  [[nodiscard]] bool rails_busy() const noexcept { return !rails_.drained(); }
   /// Writes the line of FIREHOSE_VERBOSE.
   void report() const noexcept;
 
@@ -204,6 +231,24 @@ class transfers final {
     std::size_t bytes = 0;
     transfer_record hold;
   };
+
+  // A put or get, or what is left of one.
+  struct course {
+    peer* p = nullptr;
+    bool puts = false;
+    reuse r = reuse::on_completion;
+    std::uint64_t remote = 0;
+    std::byte* local = nullptr;
+    std::size_t left = 0;
+    op_counter* count = nullptr;
+  };
+  [[nodiscard]] static bool has_room(const peer& p) noexcept;
+  template <bool Puts>
+  status carry(course t) noexcept;
+  [[gnu::noinline]] status carry_beside(course t) noexcept;
+  template <bool Puts, bool Waits>
+  status go_on(course& t) noexcept;
+  status go_on(course& t) noexcept;
 
   // rma_everything.cpp
   void make_room_for_peers(firehose::pool_settings& f) const;
@@ -223,6 +268,8 @@ class transfers final {
   static void on_got(void* self, token&, const std::uint32_t* args, std::byte*, std::size_t);
 
   status begin(rank_id to, const void* at, std::size_t bytes, std::byte*& here) noexcept;
+  void copy(rank_id peer, std::byte* to, const void* from, std::size_t bytes, bool beside,
+            op_counter& c) noexcept;
   /// The answer to a null pointer for local memory, which has a line with the setting CHECKS.
   [[gnu::cold]] status null_memory(rank_id to, const void* at, std::size_t bytes) const noexcept;
   status source(const std::byte* from, std::size_t bytes, reuse r, part& out) noexcept;
@@ -232,8 +279,8 @@ class transfers final {
   [[nodiscard]] const std::uint32_t* own_key(const void* at, std::size_t& bytes) const noexcept;
   status put_inline(rank_id to, void* dest, const void* src, std::size_t bytes,
                     op_counter& c) noexcept;
-  status move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local,
-              op_counter& c) noexcept;
+  status move(peer& p, ibv_wr_opcode opcode, std::uint64_t remote, part& local, op_counter& c,
+              bool waits = true) noexcept;
   status push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept;
   status try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcept;
   void release(transfer_record& r) noexcept;
@@ -265,6 +312,9 @@ class transfers final {
   std::unique_ptr<held_source[]> held_;  // for Longs under way
   std::unique_ptr<index_pool<build_mode>> held_free_;
   std::unique_ptr<everywhere> everywhere_;
+  rails rails_;
+  std::unique_ptr<handed_copies> handed_;               // where there is a progress thread
+  handed_rest<course> rests_;                           // the same
   std::unique_ptr<memreg::program_heap> program_heap_;  // null: malloc's memory is not registered
   std::atomic<const memreg::lasting_heap*> heap_seen_{nullptr};
   std::mutex heap_lock_;
@@ -283,6 +333,8 @@ enum rma_handler : std::uint8_t {
   rma_put = 16,
   rma_get = 17,
   rma_got = 18,
+  rma_rail_ask = 12,
+  rma_rail_answer = 13,
 };
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -52,6 +52,22 @@ status transfers::try_push(peer& p, ibv_send_wr& wr, transfer_record& r) noexcep
   return s;
 }
 
+status transfers::try_piece(const piece& p, std::size_t& bytes) noexcept {
+  part at;
+  const std::size_t most = std::min(p.bytes, max_piece_);
+  status s = p.opcode == IBV_WR_RDMA_WRITE ? source(p.local, most, reuse::on_completion, at)
+                                           : destination(p.local, most, at);
+  if (s != status::ok) return s;
+  s = move(*p.to, p.opcode, p.remote, at, *p.counter, false);
+  if (s == status::ok) bytes = at.bytes;
+  return s;
+}
+
+bool transfers::has_room(const peer& p) noexcept {
+  // A2 ready  acquire p.ready  <- R2 (connect.cpp)
+  return (p.ready.load(std::memory_order_acquire) >> lane_rma & 1) != 0 && p.transfers->has_room();
+}
+
 status transfers::send_frame(peer& p, std::span<const std::byte> frame, op_counter& c) noexcept {
   PENSTOCK_ASSERT(frame.size(), <=, slot_bytes);
   transfer_record r;
@@ -91,6 +107,7 @@ status transfers::room_for_one(rank_id to) noexcept {
 unsigned transfers::reap() noexcept { return reap(home()); }
 
 bool transfers::look() noexcept {
+  if (handed_ && go_on_beside()) return true;
   constexpr unsigned looks = 8;
   for (unsigned i = 0; i < looks; ++i)
     if (reap() != 0) return true;
@@ -125,8 +142,9 @@ unsigned transfers::reap(domain& d) noexcept {
     });
   }
   d.reaping.leave(tag);
+  const unsigned by_rails = rails_.reap();
   if (n == 0) core_.slow_progress_in_wait();
-  return static_cast<unsigned>(n);
+  return static_cast<unsigned>(n) + by_rails;
 }
 
 void transfers::release(transfer_record& r) noexcept {
@@ -161,7 +179,7 @@ bool transfers::drained(const domain& d) noexcept {
     if (p.home == &d && (p.made.load(std::memory_order_acquire) >> lane_rma & 1) != 0 &&
         p.transfers && !p.transfers->empty())
       return false;
-  return true;
+  return rails_.drained();
 }
 
 }  // namespace penstock::conduit::PENSTOCK_ABI

@@ -21,7 +21,7 @@ constexpr std::uint32_t most_reads = 16;
 }  // namespace
 
 transfers::transfers(engine& e, core& c, connections& l) noexcept
-    : engine_(e), core_(c), connections_(l) {
+    : engine_(e), core_(c), connections_(l), rails_(e, c, *this) {
   using takes = handler_entry::takes;
   e.add_system_handler(rma_set, {&transfers::on_set, this, 7, takes::nothing});
   add_atomic_handlers(e);
@@ -54,6 +54,7 @@ void transfers::forget_mapped() noexcept {
 void transfers::close() noexcept {
   // Transfers that were in flight when the job ended give their leases back first.
   for (peer& p : core_.all_begun()) p.transfers.reset();
+  rails_.close();
   remote_ = nullptr;
   everywhere_.reset();
   slots_.reset();
@@ -144,6 +145,7 @@ result<void> transfers::open(ibv_comp_channel* channel) {
     pool_ = std::move(*pool);
     log(log_level::info, "firehose: %s", pool_->protection_text());
   }
+  if (auto r = rails_.open(pool_ ? &pool_->settings() : nullptr); !r) return r;
   if (everything_ && pool_) return open_everything();
   return {};
 }

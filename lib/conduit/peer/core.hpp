@@ -81,6 +81,9 @@ class core {
   [[nodiscard]] bool offers() const noexcept { return offers_; }  ///< Mediums by rendezvous
   /// Reads and atomics in flight on a queue pair.
   [[nodiscard]] std::uint8_t reads() const noexcept { return reads_; }
+  /// Payloads of Longs from this size on are puts that go ahead of their headers, over several
+  /// rails.
+  [[nodiscard]] std::size_t cut_from() const noexcept { return cut_from_; }
   /// The most events that a poll takes.
   [[nodiscard]] std::uint32_t am_limit() const noexcept { return am_limit_; }
   [[nodiscard]] std::uint32_t safe_limit() const noexcept { return safe_limit_; }
@@ -290,6 +293,7 @@ class core {
   bool started_ = false;
   bool offers_ = false;
   std::uint8_t reads_ = 1;
+  std::size_t cut_from_ = ~std::size_t{0};
   std::uint32_t am_limit_ = 8, safe_limit_ = 12;
   std::uint32_t domain_count_ = 0;
   std::uint32_t first_file_ = 0;

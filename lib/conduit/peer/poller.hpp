@@ -35,10 +35,11 @@ struct poller {
   std::uint32_t busy = 0;                  ///< messages sent and handled in this turn (share_core)
   bool keeps = false;           ///< the progress thread's: it gives back nothing that it holds
   std::uint64_t probed_ns = 0;  ///< when it last asked the device whether a peer is still reached
-  std::uint32_t polls = 0;      ///< polls of its own domain, counted where attendance is noted
-  std::uint32_t helps = 0;      ///< how many further polls also look at other domains
-  std::uint32_t attended = 0;   ///< domain::attended of another's domain, as last seen
-  std::uint32_t turn = 0;       ///< place in domain::verbs, the order of the queue pairs' peers
+  std::uint64_t port_down_ns = 0;  ///< since when it has found the device's port down; 0: it is up
+  std::uint32_t polls = 0;         ///< polls of its own domain, counted where attendance is noted
+  std::uint32_t helps = 0;         ///< how many further polls also look at other domains
+  std::uint32_t attended = 0;      ///< domain::attended of another's domain, as last seen
+  std::uint32_t turn = 0;          ///< place in domain::verbs, the order of the queue pairs' peers
 
   void warm(peer* p) noexcept;
   void cool() noexcept;

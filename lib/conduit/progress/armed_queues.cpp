@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
+#include "lib/base/log.hpp"
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/engine.hpp"
 #include "lib/conduit/one_sided/rma.hpp"
@@ -63,7 +65,7 @@ status armed_queues::handle(unsigned& all, bool (*step)() noexcept, bool* steppe
     if (core_.domain_count() != 1) n += engine_.poll_elsewhere(my_tag(), true);
     if (last && n == 0 && ways_.some_post()) n += engine_.one_sided().reap();
     if (step != nullptr) *stepped = step();
-    empty = n == 0 ? empty + 1 : 0;
+    empty = n == 0 && !engine_.one_sided().go_on_beside() ? empty + 1 : 0;
     all += n;
   }
   return status::ok;
@@ -80,7 +82,7 @@ void armed_queues::for_each_peer(F&& f) const noexcept {
 }
 
 bool armed_queues::waiting() noexcept {
-  bool more = core_.attention();
+  bool more = core_.attention() || engine_.one_sided().rails_busy();
   ways_.each([&](auto& path) {
     for (std::uint32_t i = 0; i < core_.domain_count(); ++i)
       more |= path.holds_back(core_.domains()[i], my_tag());
@@ -106,7 +108,8 @@ void armed_queues::arm(bool rung) noexcept {
   forget_events();
   for (armable& q : queues_)
     if (!q.armed || (rung && nic::shm::was_rung(q.cq))) {
-      (void)ibv_req_notify_cq(q.cq, 0);
+      if (const int e = ibv_req_notify_cq(q.cq, 0); e != 0)
+        fatal(1, "the device refuses to tell of completions: %s", std::strerror(e));
       q.armed = true;
     }
 }

@@ -47,10 +47,10 @@ class armed_queues {
   /// shm0 arming costs a fence on all processors.
   /// rung: also those that a peer has rung for; all are of shm0.
   void arm(bool rung = false) noexcept;
-  /// Polls until quiet_polls polls in a row have found nothing, or `stretch` polls are done; adds
-  /// the number of messages handled to n. The limit is for streams: others may poll by now. After
-  /// each poll it calls step, if there is one, and stores what it answers. Returns ok, or the
-  /// failure of a poll.
+  /// Polls, and copies (transfers::go_on_beside), until quiet_polls polls in a row have found
+  /// nothing, or `stretch` polls are done; adds the number of messages handled to n. The limit is
+  /// for streams: others may poll by now. After each poll it calls step, if there is one, and
+  /// stores what it answers. Returns ok, or the failure of a poll.
   status handle(unsigned& n, bool (*step)() noexcept = nullptr, bool* stepped = nullptr) noexcept;
   /// True if there is work that no completion event would tell of.
   [[nodiscard]] bool waiting() noexcept;

@@ -18,6 +18,7 @@
 #include "lib/base/shortage.hpp"
 #include "lib/base/thread_index.hpp"
 #include "lib/conduit/engine.hpp"
+#include "lib/conduit/one_sided/rma.hpp"
 #include "lib/conduit/peer/core_inl.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
@@ -28,7 +29,8 @@ constexpr std::uint64_t first_nap_ns = 50'000, longest_nap_ns = 1'000'000;
 // Longest sleep where connections are limited: nothing else wakes the thread to say that one is
 // idle.
 constexpr std::uint64_t parting_look_ns = 200'000'000;
-// The same where the engine's user waits for what no message tells of, such as the end of a get.
+// The same where the engine's user waits for what no message tells of, such as the end of a get, or
+// a transfer for room.
 constexpr std::uint64_t busy_look_ns = 50'000;
 // How often the queues are armed again at once, when a message came meanwhile.
 constexpr unsigned most_rearms = 8;
@@ -48,7 +50,7 @@ std::uint64_t time_used(clockid_t of) noexcept {
 }  // namespace
 
 progress::progress(engine& e, core& c, ways& w, ibv_comp_channel* channel, duties d)
-    : core_(c), duties_(d), queues_(e, c, w, channel, false) {}
+    : core_(c), transfers_(e.one_sided()), duties_(d), queues_(e, c, w, channel, false) {}
 
 result<std::unique_ptr<progress>> progress::start(engine& e, core& c, ways& w,
                                                   ibv_comp_channel* channel, duties d) {
@@ -137,7 +139,9 @@ void progress::run() noexcept {
       if (found != 0 && attended() == seen) queues_.give_back();
     } while (found != 0 && interval == 0 && ++more < most_rearms);
     if (found == 0 && !stopping_.load(std::memory_order_relaxed) && !queues_.waiting())
-      sleep(true, busy_ ? busy_look_ns : duties_.parts ? parting_look_ns : 0);
+      sleep(true, busy_ || transfers_.waits_for_room() ? busy_look_ns
+                  : duties_.parts                      ? parting_look_ns
+                                                       : 0);
   }
   // R2 stopped  release stopped_  -> A2
   stopped_.store(true, std::memory_order_release);

@@ -40,6 +40,7 @@ namespace penstock::conduit::PENSTOCK_ABI {
 
 class core;
 class engine;
+class transfers;
 class ways;
 
 class progress {
@@ -74,6 +75,7 @@ class progress {
   void sleep(bool armed, std::uint64_t ns) noexcept;
 
   core& core_;
+  const transfers& transfers_;
   const duties duties_;
   armed_queues queues_;
   std::vector<pollfd> sleep_on_[2];  // by whether the queues are armed; the job's end is the second

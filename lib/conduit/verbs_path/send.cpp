@@ -41,7 +41,7 @@ std::uint32_t verbs_path::cost_of(const peer& p, const outgoing& m) const noexce
 
 // True for a Long whose payload travels with its header.
 bool verbs_path::packs(const outgoing& m) const noexcept {
-  return c_.options().packed_long && m.bytes <= max_eager &&
+  return m.by == payload_way::best && c_.options().packed_long && m.bytes <= max_eager &&
          m.bytes + wire::fixed_bytes(m.kind, m.nargs) + sizeof(wire::header) <=
              c_.options().packed_long_cutover;
 }
@@ -269,7 +269,7 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
   written w;
   std::uint32_t sent_chunk = 0;
   queues::placing place;
-  const bool separate = m.kind == wire::kind::long_ && m.bytes != 0;
+  const bool separate = m.kind == wire::kind::long_ && m.bytes != 0 && m.by != payload_way::ahead;
   const bool leases = p.credits.lease[in] < cost;
   if (leases) {
     credits_.collect_returned(p, tag);
@@ -295,6 +295,9 @@ status verbs_path::try_request(peer& p, const outgoing& original) noexcept {
             place = *found;
           }
           if (!separate) return may_request(in, p, l);
+          if (m.bytes >= c_.cut_from() && m.by == payload_way::best && !m.async &&
+              held.chunk == queues::no_chunk) [[unlikely]]
+            return status::unsupported;
           if (!p.lanes[l].has_room(2) || !long_may_go(in, p, l)) return status::no_space;
           const queues::chunk_pool& chunks = *p.home->queues->request_chunks;
           w = write_payload(p, l, m,

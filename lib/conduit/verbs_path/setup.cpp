@@ -97,9 +97,11 @@ void verbs_path::note_end(peer& p) noexcept {
 // Called in a wait that has lasted. A process that has no work request under way gets no error from
 // the device, and would wait for ever for a peer on another host that is cut off. So this posts
 // RDMA writes of no bytes: if the peer does not acknowledge one, the queue pair fails after its
-// retries. Each second it asks at most 64 peers, in turn.
+// retries. Each second it asks at most 64 peers, in turn. Not every device does that where its own
+// port is down (soft-RoCE may stay silent): whom it acknowledges nothing then counts as lost after
+// longest_down_ns.
 void verbs_path::probe_peers() noexcept {
-  constexpr std::uint64_t pause_ns = 1'000'000'000;
+  constexpr std::uint64_t pause_ns = 1'000'000'000, longest_down_ns = 30 * pause_ns;
   constexpr std::uint32_t most = 64;
   if (c_.device().shared_memory) return;
   const std::uint32_t tag = my_tag();
@@ -107,7 +109,13 @@ void verbs_path::probe_peers() noexcept {
   poller& mine = c_.my_poller(tag, d);
   const std::uint64_t now = now_ns();
   if (now - mine.probed_ns < pause_ns) return;
+  const bool waits_on = now - mine.probed_ns < 20 * pause_ns;
   mine.probed_ns = now;
+  if (!c_.device().port_is_down())
+    mine.port_down_ns = 0;
+  else if (mine.port_down_ns == 0 || !waits_on)
+    mine.port_down_ns = now;
+  const bool cut_off = mine.port_down_ns != 0 && now - mine.port_down_ns >= longest_down_ns;
   const std::uint32_t all = d.verbs.count();
   for (std::uint32_t i = 0; i < std::min(all, most); ++i) {
     mine.turn = mine.turn + 1 < all ? mine.turn + 1 : 0;
@@ -118,6 +126,7 @@ void verbs_path::probe_peers() noexcept {
     wr.wr.rdma.remote_addr = p.buffers_base;
     wr.wr.rdma.rkey = p.buffers_rkey;
     queues::lane& lane = p.lanes[lane_request];
+    if (cut_off && !lane.empty()) c_.lost_contact(p, "this process's port is down");
     const bool may = !connections::closed_meanwhile(p, lane_request) &&
                      d.queues->admits(lane, true, queues::room_share::requests);
     if (const int e = may ? lane.post(wr, identity(p.rank, lane_request), {}, true) : 0; e != 0)

@@ -81,7 +81,7 @@ GASNETC_INLINE int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void* de
 GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* dest, const void* src,
                                          size_t nbytes, gex_Event_t* lc_opt, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_PutNB");
-  if_pt(gasnetc_put_here(node, dest, src, nbytes)) {
+  if_pt(!gasnetc_may_go_beside(nbytes) && gasnetc_put_here(node, dest, src, nbytes)) {
     gasnetc_put_locally_complete(lc_opt, rank);
     return GEX_EVENT_INVALID;
   }
@@ -96,7 +96,8 @@ GASNETC_INLINE gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void* des
 GASNETC_INLINE gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                          size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNB");
-  if_pt(gasnetc_get_here(dest, node, src, nbytes)) return GEX_EVENT_INVALID;
+  if_pt(!gasnetc_may_go_beside(nbytes) &&
+        gasnetc_get_here(dest, node, src, nbytes)) return GEX_EVENT_INVALID;
   if (GASNETC_NOT_AT_ONCE(flags, node, src, nbytes, 0)) return GEX_EVENT_NO_OP;
   return GASNETC_(get_nb)(dest, node, src, nbytes);
 }
@@ -116,7 +117,7 @@ GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, cons
   /* NOW, DEFER or GROUP */
   if_pf((uintptr_t)lc_opt - 1 >= (uintptr_t)GEX_EVENT_GROUP)
       GASNETC_(mistake)(gasnetc_bad_lc_opt, "gex_RMA_PutNBI", rank, (uintptr_t)lc_opt);
-  if_pt(gasnetc_put_here(node, dest, src, nbytes)) return 0;
+  if_pt(!gasnetc_may_go_beside(nbytes) && gasnetc_put_here(node, dest, src, nbytes)) return 0;
   if (GASNETC_NOT_AT_ONCE(flags, node, dest, nbytes, 1)) return GASNET_ERR_NOT_READY;
   if (GASNETC_IS_VALUE(nbytes)) {
     (void)GASNETC_(put_small)(gasnetc_implicit, node, dest, gasnetc_value(src, nbytes), nbytes);
@@ -128,7 +129,7 @@ GASNETC_INLINE int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void* dest, cons
 GASNETC_INLINE int gex_RMA_GetNBI(gex_TM_t tm, void* dest, gex_Rank_t rank, void* src,
                                   size_t nbytes, gex_Flags_t flags) {
   const gex_Rank_t node = gasnetc_jobrank(tm, rank, "gex_RMA_GetNBI");
-  if_pt(gasnetc_get_here(dest, node, src, nbytes)) return 0;
+  if_pt(!gasnetc_may_go_beside(nbytes) && gasnetc_get_here(dest, node, src, nbytes)) return 0;
   if (GASNETC_NOT_AT_ONCE(flags, node, src, nbytes, 0)) return GASNET_ERR_NOT_READY;
   GASNETC_(get_nbi)(dest, node, src, nbytes);
   return 0;

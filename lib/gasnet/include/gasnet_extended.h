@@ -89,7 +89,8 @@ GASNETC_INLINE void gasnet_memset(gasnet_node_t node, void* dest, int val, size_
 /* ---- explicit handles (3.3.2) ---- */
 GASNETC_INLINE gasnet_handle_t gasnetc_put_nb(gasnet_node_t node, void* dest, const void* src,
                                               size_t nbytes, int bulk) {
-  if_pt(gasnetc_put_here(node, dest, src, nbytes)) return GASNET_INVALID_HANDLE;
+  if_pt(!(bulk && gasnetc_may_go_beside(nbytes)) &&
+        gasnetc_put_here(node, dest, src, nbytes)) return GASNET_INVALID_HANDLE;
   if (GASNETC_IS_VALUE(nbytes))
     return GASNETC_(put_small)(gasnetc_explicit, node, dest, gasnetc_value(src, nbytes), nbytes);
   return GASNETC_(put_nb)(node, dest, src, nbytes, bulk);
@@ -98,7 +99,8 @@ GASNETC_INLINE gasnet_handle_t gasnetc_put_nb(gasnet_node_t node, void* dest, co
  * has been synced. */
 GASNETC_INLINE gasnet_handle_t gasnet_get_nb(void* dest, gasnet_node_t node, const void* src,
                                              size_t nbytes) {
-  if_pt(gasnetc_get_here(dest, node, src, nbytes)) return GASNET_INVALID_HANDLE;
+  if_pt(!gasnetc_may_go_beside(nbytes) &&
+        gasnetc_get_here(dest, node, src, nbytes)) return GASNET_INVALID_HANDLE;
   return GASNETC_(get_nb)(dest, node, src, nbytes);
 }
 /* Begins to set nbytes at dest to val; the result as of gasnet_get_nb(). */
@@ -142,7 +144,8 @@ GASNETC_INLINE void gasnet_wait_syncnb_some(gasnet_handle_t* handles, size_t num
 /* ---- implicit handles and access regions (3.3.4 to 3.3.6) ---- */
 GASNETC_INLINE void gasnetc_put_nbi(gasnet_node_t node, void* dest, const void* src, size_t nbytes,
                                     int bulk) {
-  if_pt(gasnetc_put_here(node, dest, src, nbytes)) return;
+  if_pt(!(bulk && gasnetc_may_go_beside(nbytes)) &&
+        gasnetc_put_here(node, dest, src, nbytes)) return;
   if (GASNETC_IS_VALUE(nbytes))
     (void)GASNETC_(put_small)(gasnetc_implicit, node, dest, gasnetc_value(src, nbytes), nbytes);
   else
@@ -151,7 +154,8 @@ GASNETC_INLINE void gasnetc_put_nbi(gasnet_node_t node, void* dest, const void* 
 /* Begins a get that gasnet_wait_syncnbi_gets() and its kin wait for, or that of the access region.
  */
 GASNETC_INLINE void gasnet_get_nbi(void* dest, gasnet_node_t node, const void* src, size_t nbytes) {
-  if_pf(!gasnetc_get_here(dest, node, src, nbytes)) GASNETC_(get_nbi)(dest, node, src, nbytes);
+  if_pf(gasnetc_may_go_beside(nbytes) || !gasnetc_get_here(dest, node, src, nbytes))
+      GASNETC_(get_nbi)(dest, node, src, nbytes);
 }
 /* Begins to set nbytes at dest to val; it counts as a put. */
 GASNETC_INLINE void gasnet_memset_nbi(gasnet_node_t node, void* dest, int val, size_t nbytes) {

@@ -97,6 +97,15 @@ GASNETC_INLINE void gasnetc_copy(void* to, const void* from, size_t nbytes) {
     memcpy(to, from, nbytes);
 }
 
+/* Whether a transfer that is not waited for is so large that the library may copy it beside the
+ * program, by the progress thread (PENSTOCK_PROGRESS_THREAD): it is left to the library. */
+#define GASNETC_BESIDE_BYTES ((size_t)512 << 10)
+GASNETC_INLINE int gasnetc_may_go_beside(size_t nbytes) {
+  /* What is known of nbytes behind a comparison would have compilers warn of the client's code. */
+  if (!__builtin_constant_p(nbytes)) __asm__("" : "+r"(nbytes));
+  return GASNETT_PREDICT_FALSE(nbytes >= GASNETC_BESIDE_BYTES);
+}
+
 /* Each of the three: not 0 if it was done by copying; else the caller calls the library. Afterwards
  * earlier stores of this thread are visible before later ones, or later loads come after. */
 GASNETC_INLINE int gasnetc_put_here(gasnet_node_t node, void* dest, const void* src,

@@ -48,6 +48,10 @@ inline void copy_bytes(void* to, const void* from, std::size_t n) noexcept {
     std::memcpy(to, from, n);
 }
 
+/// From this size on a transfer that is not waited for is left to the library, which may copy it
+/// beside the program (PENSTOCK_PROGRESS_THREAD).
+inline constexpr std::size_t beside_bytes = std::size_t{512} << 10;
+
 }  // namespace detail
 
 /// When the source of a put may be changed.
@@ -170,16 +174,17 @@ class remote_memory {
   /// must stay unchanged as long as r says, and dest of a get untouched until then.
   ///@{
   /// Begins a put. The handle's wait() has the statuses. Cost: to mapped memory that of put(), and
-  /// the handle is complete at once.
+  /// the handle is complete at once; but where there is a progress thread it copies 512 KB and
+  /// more, beside the program, unless src may change on return.
   operation put_nb(rank_id to, void* dest, std::span<const std::byte> src,
                    source_reuse r = source_reuse::on_return) noexcept {
-    if (copied_there(to, dest, src)) [[likely]]
+    if (!may_go_beside(src.size(), r) && copied_there(to, dest, src)) [[likely]]
       return {};
     return put_nb_slow(to, dest, src, r);
   }
   /// Begins a get. Statuses and cost as put_nb().
   operation get_nb(std::span<std::byte> dest, rank_id from, const void* src) noexcept {
-    if (copied_here(dest, from, src)) [[likely]]
+    if (!may_go_beside(dest.size()) && copied_here(dest, from, src)) [[likely]]
       return {};
     return get_nb_slow(dest, from, src);
   }
@@ -192,13 +197,13 @@ class remote_memory {
   /// Begins a put. ok: it was begun; a failure of the device comes with the wait.
   status put_nbi(rank_id to, void* dest, std::span<const std::byte> src,
                  source_reuse r = source_reuse::on_return) noexcept {
-    if (copied_there(to, dest, src)) [[likely]]
+    if (!may_go_beside(src.size(), r) && copied_there(to, dest, src)) [[likely]]
       return status::ok;
     return put_nbi_slow(to, dest, src, r);
   }
   /// Begins a get; otherwise as put_nbi().
   status get_nbi(std::span<std::byte> dest, rank_id from, const void* src) noexcept {
-    if (copied_here(dest, from, src)) [[likely]]
+    if (!may_go_beside(dest.size()) && copied_here(dest, from, src)) [[likely]]
       return status::ok;
     return get_nbi_slow(dest, from, src);
   }
@@ -252,6 +257,10 @@ class remote_memory {
  private:
   template <class T>
   friend class atomic_domain;
+  static bool may_go_beside(std::size_t bytes,
+                            source_reuse r = source_reuse::on_completion) noexcept {
+    return bytes >= detail::beside_bytes && r == source_reuse::on_completion;
+  }
   bool copied_there(rank_id to, void* dest, std::span<const std::byte> src) noexcept {
     std::byte* const here = reach(to, dest, src.size());
     if (here == nullptr) [[unlikely]]
