@@ -78,6 +78,9 @@ struct ring {
     const ring_slot* slot;
     if (rx.peek(1, slot) == ring_rx::sight::mark && !rx.follow()) model::fail("no such mark");
   }
+  void follow_hint() {
+    if (rx.mark_hint() && !rx.follow()) model::fail("no such mark, behind a hint");
+  }
   bool told_no_more_than_taken() const { return rx.memory().shared->head.load() <= popped; }
 };
 
@@ -209,6 +212,20 @@ TEST_CASE("a ring that turns counts no message before it is there") {
                             nullptr,
                             [r] { return r->tx.pushed() == r->pushed; },
                             {0, 1, 0}};
+      },
+      10'000);
+}
+
+TEST_CASE("behind a hint of a mark stands the mark") {
+  check(
+      [] {
+        auto r = std::make_shared<ring>();
+        r->turn_after_two();
+        return model::trial{
+            {times(5, [r] { r->push(); }), times(8, [r] { r->follow_hint(), r->pop(); })},
+            nullptr,
+            [r] { return r->popped <= r->pushed; },
+            {0, 1}};
       },
       10'000);
 }
