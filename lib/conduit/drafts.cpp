@@ -30,6 +30,12 @@ const char* objection(const draft& d, const outgoing& m) noexcept {
   return nullptr;
 }
 
+void give_chunk(ways& w, core& c, draft& d) noexcept {
+  if (d.chunk == draft::no_chunk) return;
+  peer& p = c.channel(d.to, d.tag);
+  w.of(p, [&](auto& path) { path.cancel(p, d); });
+}
+
 }  // namespace
 
 draft* draft::take() noexcept {
@@ -106,6 +112,7 @@ status drafts::commit(draft& d, outgoing m, bool wait) noexcept {
   m.buffer = d.buffer;
   const status s = wait ? engine_.request(d.to, m) : engine_.try_request(d.to, m);
   if (s == status::ok) [[likely]] {
+    give_chunk(ways_, core_, d);  // which it still has if it went by rendezvous
     if (d.buffer != large_buffers::none) [[unlikely]]
       large_.end(d, !m.is_large());
     draft::let_go(d);
@@ -141,9 +148,7 @@ void reply_place::drop(engine& e, bool taken) noexcept {
 
 void drafts::cancel(draft& d) noexcept {
   if (d.buffer != large_buffers::none) large_.end(d, true);
-  if (d.chunk != draft::no_chunk)
-    ways_.of(core_.channel(d.to, d.tag),
-             [&](auto& path) { path.cancel(core_.channel(d.to, d.tag), d); });
+  give_chunk(ways_, core_, d);
   if (d.tag == my_tag())
     draft::let_go(d);
   else

@@ -31,6 +31,19 @@ std::uint32_t pending_requests::left_to_offers(const peer& p, const outgoing& m)
   return m.is_offerable() ? p.home->ledger->left_to_offers(p.rank, cost_of(p, m)) : 0;
 }
 
+// True for a Long that takes several credits since its payload travels with it. It needs none of
+// them: the payload can be written to its place beside the header, which takes one.
+bool pending_requests::packs(const peer& p, const outgoing& m) const noexcept {
+  return m.kind == wire::kind::long_ && cost_of(p, m) > 1;
+}
+
+bool pending_requests::has_another_way(const peer& p, const outgoing& m,
+                                       status why) const noexcept {
+  if (why == status::no_credit && packs(p, m)) return true;
+  return m.is_offerable() &&
+         (why == status::no_credit || why == status::not_ready || why == status::no_space);
+}
+
 // Whether m, which is offerable, is one that its target's space has had no room for since a while
 // (claim 25), and may be offered. A stream to a target that polls finds room sooner than that, and
 // what is placed is faster.
@@ -42,7 +55,12 @@ bool pending_requests::may_go_beside(peer& p, const outgoing& m) const noexcept 
 }
 
 // The way of r's next try.
-way_out pending_requests::choose(peer& p, const pending& r) noexcept {
+way_out pending_requests::choose(peer& p, pending& r) noexcept {
+  if (r.lacks == status::no_credit && packs(p, r.m)) {
+    if (r.short_of_credits == pending::patience) return way_out::apart;
+    ++r.short_of_credits;
+    return way_out::whole;
+  }
   if (!r.m.is_offerable()) return way_out::whole;
   if (r.lacks == status::not_ready)  // its lane is being connected; that of Shorts may be there
     return p.posts() && connections::is_ready(p, lane_request) && core_.large().may_offer() &&
@@ -70,11 +88,14 @@ status pending_requests::step_large(peer& p, pending& r) noexcept {
   return large_.send(p, r.m);
 }
 
-// Offers r's Medium, and asks for the credits that it lacks itself.
-status pending_requests::offer(peer& p, const pending& r) noexcept {
+// Offers r's Medium, or sends its Long without the payload that is written beside it; and asks for
+// the credits that it lacks itself.
+status pending_requests::go_for_one_credit(peer& p, const pending& r) noexcept {
   const std::uint32_t cost = cost_of(p, r.m);
   const bool lacked = r.lacks != status::not_ready && p.home->ledger->lacks(p.rank, cost);
-  const status s = large_.offer(p, r.m);
+  outgoing header = r.m;
+  header.by = payload_way::beside_header;
+  const status s = r.tried == way_out::offer ? large_.offer(p, r.m) : attempt(p, header);
   if (s == status::ok && lacked) {
     credit::stall asked;
     credits_.stall(p, cost, asked, credit_flow::lack::offered);
@@ -93,7 +114,8 @@ status pending_requests::step(peer& p, pending& r) noexcept {
     case way_out::whole:
       return r.lacks = attempt(p, r.m);
     case way_out::offer:
-      return r.lacks = offer(p, r);
+    case way_out::apart:
+      return r.lacks = go_for_one_credit(p, r);
     case way_out::last: {
       outgoing last = r.m;
       last.last_way = true;
@@ -112,13 +134,14 @@ void pending_requests::end(peer& p, pending& r) noexcept {
 }
 
 void pending_requests::ask_for_credits(peer& p, pending& r) noexcept {
-  const bool offers = left_to_offers(p, r.m) != 0 && core_.large().has_offer(p.rank);
+  const bool one_is_enough =
+      packs(p, r.m) || (left_to_offers(p, r.m) != 0 && core_.large().has_offer(p.rank));
   credits_.stall(p, cost_of(p, r.m), r.stalled,
-                 offers ? credit_flow::lack::awaits_offer : credit_flow::lack::blocked);
+                 one_is_enough ? credit_flow::lack::awaits_offer : credit_flow::lack::blocked);
 }
 
 status pending_requests::try_once(peer& p, const outgoing& m, status why) noexcept {
-  pending r{.m = m, .lacks = why};
+  pending r{.m = m, .lacks = why, .short_of_credits = pending::patience};
   (void)step(p, r);
   end(p, r);
   return r.lacks;

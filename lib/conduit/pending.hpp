@@ -26,6 +26,8 @@ class pending_requests {
   [[nodiscard]] std::uint32_t cost_of(const peer& p, const outgoing& m) const noexcept;
   /// One try of m, which has been checked and is not large, by the path of its peer.
   status attempt(peer& p, const outgoing& m) noexcept;
+  /// Whether m, which lacks `why`, may go in another way than as it is.
+  [[nodiscard]] bool has_another_way(const peer& p, const outgoing& m, status why) const noexcept;
   /// One try of m after one that lacked `why`, or the only one of a large Medium (ok). Never waits.
   status try_once(peer& p, const outgoing& m, status why) noexcept;
   /// Sends m, which lacks `why` (ok: nothing has been tried), and waits for that.
@@ -40,11 +42,12 @@ class pending_requests {
 
  private:
   [[nodiscard]] std::uint32_t left_to_offers(const peer& p, const outgoing& m) const noexcept;
+  [[nodiscard]] bool packs(const peer& p, const outgoing& m) const noexcept;
   [[nodiscard]] bool may_go_beside(peer& p, const outgoing& m) const noexcept;
-  [[nodiscard]] way_out choose(peer& p, const pending& r) noexcept;
+  [[nodiscard]] way_out choose(peer& p, pending& r) noexcept;
   status step(peer& p, pending& r) noexcept;
   status step_large(peer& p, pending& r) noexcept;
-  status offer(peer& p, const pending& r) noexcept;
+  status go_for_one_credit(peer& p, const pending& r) noexcept;
   void ask_for_credits(peer& p, pending& r) noexcept;
   void end(peer& p, pending& r) noexcept;
   [[nodiscard]] bool is_gone(const peer& p) const noexcept;

@@ -79,10 +79,9 @@ status engine::try_request(rank_id to, const outgoing& m) noexcept {
     whole.by = payload_way::beside_header;
     return try_at_once(to, whole);
   }
-  if ((s != status::no_credit && s != status::not_ready && s != status::no_space) ||
-      !m.is_offerable())
-    return s;
+  if (!is_short(s)) return s;
   peer& p = core_.channel(to, my_tag());
+  if (!pending_.has_another_way(p, m, s)) return s;
   const status t = pending_.try_once(p, m, s);
   pending_.hear(p);
   return t;

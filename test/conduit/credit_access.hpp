@@ -1,6 +1,7 @@
 // A look at an engine's ledger and peers, for the job programs that count credits.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "lib/conduit/engine.hpp"
@@ -30,6 +31,11 @@ struct test_access {
   /// What streams have leased and not spent goes back.
   static void give_back_leases(engine& e) {
     for (peer& p : e.core_.all_begun()) e.credits_.give_back_lease(p);
+  }
+  /// How many chunks for replies threads keep for the next one. For a rank at rest.
+  static std::uint32_t replies_kept(engine& e) {
+    return static_cast<std::uint32_t>(std::ranges::count_if(
+        e.core_.pollers_, [](const auto& of) { return of && of[0].reply_chunk.has_value(); }));
   }
   static const credit_places& places(engine& e, rank_id r) { return channel(e, r).credits; }
   /// What r was lent and is not yet told, and what is leased of its loan. For a rank at rest.

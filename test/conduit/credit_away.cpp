@@ -2,15 +2,14 @@
 //   credit_away ROUNDS MS
 // In each round one of the ranks 1 and 2 computes for MS, and the other sends rank 0 a Medium that
 // costs more than rank 0 has lent to it and banked; so rank 0 asks for the computing rank's loan.
-// The Medium is written in place, since another one would go by rendezvous for a single credit. The
-// time is taken from that call to its return, when WANT, REVOKE, RETURN and GRANT have gone. With a
-// progress thread at the borrower that is about 1 ms, and before the borrower polls; the median is
-// judged by a quarter of MS, since others may have had the cores. Without one it comes when the
-// borrower polls; until then the requests that the minimum pays for go on: those of rank 3, and
-// Shorts of the rank that will need more.
-// Where other programs take the cores away, a rank may get none while the borrower computes: so
-// these hold in most rounds of one window of up to eight. What waits for the borrower's poll holds
-// in none.
+// The Medium goes as one for which no offer finds a buffer, since another one would go by
+// rendezvous for a single credit. The time is taken from that call to its return, when WANT,
+// REVOKE, RETURN and GRANT have gone. With a progress thread at the borrower that is about 1 ms,
+// and before the borrower polls; the median is judged by a quarter of MS, since others may have had
+// the cores. Without one it comes when the borrower polls; until then the requests that the minimum
+// pays for go on: those of rank 3, and Shorts of the rank that will need more. Where other programs
+// take the cores away, a rank may get none while the borrower computes: so these hold in most
+// rounds of one window of up to eight. What waits for the borrower's poll holds in none.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +18,6 @@
 
 #include "lib/base/clock.hpp"
 #include "penstock/penstock.hpp"
-#include "penstock/reserve.hpp"
 #include "test/conduit/credit_access.hpp"
 #include "test/conduit/job_check.hpp"
 
@@ -85,8 +83,11 @@ int main(int argc, char** argv) {
       std::this_thread::sleep_for(nap);
       for (int i = 0; i < 5; ++i) ask();
       const std::uint64_t asked = now_ns();
-      auto d = reserve_medium(ep, 0, in_medium, medium_bytes, medium_bytes);
-      JOB_CHECK(d && d.commit(medium_bytes) == status::ok);
+      JOB_CHECK(ep.internals().request(0, {.kind = conduit::wire::kind::medium,
+                                           .handler = in_medium.index,
+                                           .payload = payload.data(),
+                                           .bytes = medium_bytes,
+                                           .last_way = true}) == status::ok);
       took.push_back(now_ns() - asked);
       note((helped ? now_ns() : asked) - start < away);
     } else if (me == 3) {

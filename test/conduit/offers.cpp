@@ -6,6 +6,8 @@
 //   offers bounded THREADS   messages of all sizes from all to all, where loans are hardly larger
 //   than the
 //                     largest message costs: all arrive, and no loan exceeds its bound
+//   offers silent     rank 1 has borrowed all that rank 0 can lend, and polls no more: Longs of
+//                     rank 2 to rank 0, and what it writes in place, go all the same
 //   offers unneeded   with the largest loans none goes by rendezvous
 #include <algorithm>
 #include <atomic>
@@ -18,6 +20,7 @@
 #include "lib/conduit/engine.hpp"
 #include "penstock/counters.hpp"
 #include "penstock/penstock.hpp"
+#include "penstock/reserve.hpp"
 #include "test/conduit/credit_access.hpp"
 #include "test/conduit/job_check.hpp"
 
@@ -174,6 +177,41 @@ void unneeded(endpoint& ep, party& me) {
   if (ep.rank() == 0) JOB_CHECK(by_rendezvous(ep, 1) == 0);
 }
 
+// Small Longs travel with their payload. They and what is written in place cost more than the loan
+// of rank 2, and rank 0 has nothing to add to it. The handlers are those of Mediums.
+void beside_silent_borrower(world& w, endpoint& ep, party& me) {
+  constexpr std::uint32_t messages = 300, more = 50;
+  constexpr std::size_t bytes = 1000;
+  if (ep.rank() == 1) {
+    for (std::uint32_t i = 0; i < messages; ++i) send(ep, me, 0, largest, 2 * i + 1);
+    wait_for(ep, me.answers, messages);
+  }
+  if (ep.rank() == 0) wait_for(ep, me.handled, messages);
+  meet(w);
+  if (ep.rank() == 0) {
+    auto& lender = conduit::test_access::ledger(ep.internals());
+    if (!conduit::test_access::by_rings(ep.internals(), 2))
+      JOB_CHECK(lender.bank() + lender.loan(2) <
+                conduit::test_access::cost(ep.internals(), 2, bytes));
+    wait_for(ep, me.handled, messages + more);
+  }
+  if (ep.rank() == 2)
+    for (std::uint32_t i = 0; i < more; ++i) {
+      std::vector<std::byte> payload(bytes);
+      test::fill(payload, 2 * i + 1);
+      if (i % 2 == 0) {
+        JOB_CHECK(ep.request_long(0, me.request, payload, ep.segment_of(0).data(), 2 * i + 1) ==
+                  status::ok);
+      } else {
+        auto r = reserve_medium(ep, 0, me.request, bytes, bytes);
+        std::ranges::copy(payload, r.payload().begin());
+        JOB_CHECK(r.commit(bytes, 2 * i + 1) == status::ok);
+      }
+      wait_for(ep, me.answers, i + 1);
+    }
+  meet(w);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -184,10 +222,12 @@ int main(int argc, char** argv) {
   endpoint ep = test::open_endpoint(*w);
   me.request = ep.add<&party::on_request>(&me);
   me.answer = ep.add<&party::on_answer>(&me);
-  if (auto r = ep.start(); !r) fatal(3, "%s", r.error().message().c_str());
+  if (auto r = ep.start(4096); !r) fatal(3, "%s", r.error().message().c_str());
   JOB_CHECK(ep.barrier() == status::ok);
   if (what == "unneeded") {
     unneeded(ep, me);
+  } else if (what == "silent") {
+    beside_silent_borrower(*w, ep, me);
   } else if (what == "bounded") {
     bounded(ep, me, argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1);
   } else {

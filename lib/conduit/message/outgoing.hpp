@@ -51,10 +51,9 @@ struct outgoing {
     return kind == wire::kind::medium && bytes > max_eager;
   }
   /// True for a Medium that may go by rendezvous where it is short of credits, though it is not
-  /// large: its sender waits for them otherwise, and it has no place in a draft.
+  /// large. What was written in place is copied then.
   [[nodiscard]] constexpr bool is_offerable() const noexcept {
-    return kind == wire::kind::medium && bytes != 0 && bytes <= max_eager && !last_way &&
-           written == nullptr && !system();
+    return kind == wire::kind::medium && bytes != 0 && bytes <= max_eager && !last_way && !system();
   }
   /// True if the handler is one of the engine's own.
   [[nodiscard]] constexpr bool system() const noexcept { return (flags & wire::flag_system) != 0; }
