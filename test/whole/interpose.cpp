@@ -3,6 +3,7 @@
 // for all shared libraries. A thread that is not scheduled gets the C library's own.
 #include <link.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -101,9 +102,18 @@ struct own_name {
   }
 };
 
-/// The C library's result, after which another thread's descriptor may be ready.
+template <class R>
+R may_preempt_after(R r) noexcept {
+  const int e = errno;
+  may_preempt();
+  errno = e;
+  return r;
+}
+
+/// The C library's result, after which another thread's descriptor may be ready, unless it failed.
 template <class R>
 R changed(R r) noexcept {
+  if (r < 0) return may_preempt_after(r);
   const int e = errno;
   descriptors_changed();
   errno = e;
@@ -204,6 +214,8 @@ long syscall(long number, ...) noexcept {
   va_start(list, number);
   for (long& x : a) x = va_arg(list, long);
   va_end(list);
+  if (number == SYS_membarrier && a[0] != MEMBARRIER_CMD_QUERY)
+    return 0;  // one thread of the kernel's runs all
   if (number != SYS_futex || !is_scheduled())
     return real::system_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
   const auto* word = reinterpret_cast<const int*>(a[0]);

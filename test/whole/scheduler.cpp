@@ -1,5 +1,7 @@
-// See scheduler.hpp. Only the thread that has the turn touches the state here, so it has no lock;
-// the turn is handed on by a futex of each thread.
+// See scheduler.hpp. Only the thread that has the turn touches the state here, so it has no lock.
+// The turn is handed on without the kernel, which would take a hundred times as long: one thread of
+// the kernel's runs all threads, with the stack and the thread-local memory of whose turn it is. A
+// thread's own one waits meanwhile, on a stack of its own, and ends it.
 #include "test/whole/scheduler.hpp"
 
 #include <linux/futex.h>
@@ -11,6 +13,8 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "test/whole/memory.hpp"
@@ -20,7 +24,10 @@ namespace penstock::whole {
 namespace {
 
 struct thread {
-  std::atomic<std::uint32_t> turn{0};
+  void* stack = nullptr;    // where it goes on, unless it has the turn
+  std::uint64_t local = 0;  // its thread-local memory
+  std::unique_ptr<std::byte[]> home_stack;
+  std::atomic<std::uint32_t> ready{0}, home{0};  // it may have turns; its own thread ends it
   bool asleep = false, woken = false, finished = false, killed = false;
   const void* place = nullptr;
   pollfd_list fds{nullptr, 0};
@@ -61,6 +68,7 @@ struct state {
   std::uint64_t lowest = 1ull << 62;  // priority
   std::uint64_t hash = 0, turns = 0, last_progress_ns = 0, last_progress_turn = 0;
   bool fds_changed = true, dead = false;
+  thread* ended = nullptr;  // goes home as soon as another one has the turn
   pthread_key_t at_end{};
 };
 state& the() noexcept {
@@ -70,6 +78,7 @@ state& the() noexcept {
 thread_local constinit thread* self = nullptr;
 std::uint64_t until_preempted = 1;  // atomic operations
 
+constexpr std::size_t home_bytes = 32 << 10;
 constexpr std::uint64_t longest_silence_ns = 60'000'000'000;
 constexpr std::uint64_t longest_silence_turns = 600'000;
 
@@ -79,16 +88,36 @@ void mix_in(std::uint64_t word) noexcept {
   s.hash ^= s.hash >> 29;
 }
 
-long futex(std::atomic<std::uint32_t>& word, int what, std::uint32_t value) noexcept {
-  return real::system_call(SYS_futex, reinterpret_cast<long>(&word), what, value, 0, 0, 0);
+// By the bare call: whoever waits at home shares thread-local memory, and so errno, with the turn.
+void futex(std::atomic<std::uint32_t>& word, long what, long value) noexcept {
+  long number = SYS_futex;
+  register long no_time asm("r10") = 0;
+  asm volatile("syscall"
+               : "+a"(number)
+               : "D"(&word), "S"(what), "d"(value), "r"(no_time)
+               : "rcx", "r11", "memory");
 }
-void give_turn(thread& t) noexcept {
-  t.turn.store(1, std::memory_order_release);
-  futex(t.turn, FUTEX_WAKE_PRIVATE, 1);
+void set(std::atomic<std::uint32_t>& word) noexcept {
+  word.store(1, std::memory_order_release);
+  futex(word, FUTEX_WAKE_PRIVATE, 1);
 }
-void await_turn(thread& t) noexcept {
-  while (t.turn.load(std::memory_order_acquire) == 0) futex(t.turn, FUTEX_WAIT_PRIVATE, 0);
-  t.turn.store(0, std::memory_order_relaxed);
+void await(std::atomic<std::uint32_t>& word) noexcept {
+  while (word.load(std::memory_order_acquire) == 0) futex(word, FUTEX_WAIT_PRIVATE, 0);
+}
+
+// Stores where the caller goes on at *from, and goes on at `to` with that thread-local memory.
+[[gnu::naked, gnu::noinline]] void go_on(void** /*from*/, void* /*to*/, std::uint64_t /*local*/) {
+  asm("pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15\n"
+      "movq %rsp, (%rdi)\n"
+      "wrfsbase %rdx\n"
+      "movq %rsi, %rsp\n"
+      "popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp\n"
+      "ret");
+}
+std::uint64_t local_memory() noexcept {
+  std::uint64_t base;
+  asm("movq %%fs:0, %0" : "=r"(base));
+  return base;
 }
 
 bool is_stopped(const thread& t) noexcept {
@@ -172,6 +201,11 @@ thread& choose(bool yields) noexcept {
   return *t;
 }
 
+/// The first that a thread does when it has the turn.
+void has_turn() noexcept {
+  if (thread* const t = std::exchange(the().ended, nullptr)) set(t->home);
+}
+
 /// Gives the turn to the next thread, and returns when the calling one has it again.
 void change_turn(bool yields) noexcept {
   const spared here;
@@ -203,14 +237,14 @@ void change_turn(bool yields) noexcept {
                             " ms of the run's time and " +
                             std::to_string(s.turns - s.last_progress_turn) + " turns");
   if (&next == self) return;
-  thread* const me = self;
-  give_turn(next);
-  if (me != nullptr && me->killed)
-    for (;;) await_turn(*me);
-  if (me != nullptr && !me->finished) await_turn(*me);
+  thread& me = *self;
+  if (me.finished && !me.killed) s.ended = &me;
+  go_on(&me.stack, next.stack, next.local);
+  if (!me.finished) has_turn();
 }
 
-/// The last that a thread does, after the destructors of its thread_local objects.
+/// The last that a thread does, after the destructors of its thread_local objects. It returns in
+/// the thread of the kernel's that began it.
 void at_end(void* me) noexcept {
   thread& t = *static_cast<thread*>(me);
   state& s = the();
@@ -221,9 +255,23 @@ void at_end(void* me) noexcept {
   self = nullptr;
 }
 
+/// A thread's own one of the kernel's, while another one runs it.
+void be_at_home() noexcept {
+  thread& t = *self;
+  set(t.ready);
+  await(t.home);
+  void* here;
+  go_on(&here, t.stack, t.local);
+}
+
 void* first_steps(void* me) noexcept {
   self = static_cast<thread*>(me);
-  await_turn(*self);
+  self->local = local_memory();
+  // As go_on() leaves a stack: six registers, and where it returns to.
+  auto* const top = reinterpret_cast<void**>(self->home_stack.get() + home_bytes - 128);
+  top[6] = reinterpret_cast<void*>(be_at_home);
+  go_on(&self->stack, top, self->local);
+  has_turn();
   pthread_setspecific(the().at_end, me);
   return self->run(self->argument);
 }
@@ -264,6 +312,7 @@ void begin(const schedule& plan) noexcept {
   s.last_progress_ns = s.now_ns;
   pthread_key_create(&s.at_end, at_end);
   self = &add_thread();
+  self->local = local_memory();
 }
 
 bool is_scheduled() noexcept { return self != nullptr; }
@@ -305,7 +354,6 @@ bool sleep_at(const void* place, std::uint64_t until_ns) noexcept {
 
 void sleep_for(pollfd_list fds, std::uint64_t until_ns) noexcept {
   self->fds = fds;
-  the().fds_changed = true;  // what became ready before counts
   (void)sleep_at(nullptr, until_ns);
   self->fds = {nullptr, 0};
 }
@@ -345,6 +393,10 @@ void descriptors_changed() noexcept {
 int start_thread(pthread_t* into, const pthread_attr_t* attributes, void* (*run)(void*),
                  void* argument) noexcept {
   thread& t = add_thread();
+  {
+    const spared here;
+    t.home_stack = std::make_unique_for_overwrite<std::byte[]>(home_bytes);
+  }
   t.rank = self->rank;
   t.doing = "starting";
   t.run = run;
@@ -354,6 +406,7 @@ int start_thread(pthread_t* into, const pthread_attr_t* attributes, void* (*run)
     std::erase(the().all, &t);
     return e;
   }
+  await(t.ready);
   *into = t.id;
   may_preempt();
   return 0;

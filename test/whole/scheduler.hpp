@@ -99,7 +99,7 @@ struct pollfd_list {
   pollfd* at;
   std::uint32_t n;
 };
-/// Sleeps until one of the descriptors is ready, or the deadline.
+/// Sleeps until one of the descriptors becomes ready, or the deadline.
 void sleep_for(pollfd_list fds, std::uint64_t until_ns) noexcept;
 /// A call has been made that may have made a descriptor ready.
 void descriptors_changed() noexcept;
