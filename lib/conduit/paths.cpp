@@ -87,7 +87,10 @@ result<void> engine::use_device(const settings& s) {
   // Two threads may see one event there; only one of them gets it, and the other must not wait.
   if (!never_waits(core_.device_.context->async_fd))
     return failure{"fcntl on the events of " + core_.device_.name, errno, ""};
-  if (core_.device_.shared_memory) core_.events_ = &nic::shm::event_count(core_.device_.context);
+  if (core_.device_.shared_memory) {
+    core_.events_ = &nic::shm::event_count(core_.device_.context);
+    nic::shm::peers_may_be_silent(core_.device_.context);
+  }
   core_.pd_ = core_.device_.verbs->alloc_pd(core_.device_.context);
   if (core_.pd_ == nullptr) return failure{"ibv_alloc_pd on " + core_.device_.name, errno, ""};
   auto to = std::make_unique<registrar_of_device>(core_.device_, core_.pd_);

@@ -74,6 +74,8 @@ struct context {
   /// After this time a question to a peer is asked again, and after twice that its answer is let
   /// go.
   std::uint64_t answer_ns = 10'000'000'000;
+  /// How long a connecting call waits for a peer that it meets first (peers_may_be_silent).
+  std::uint64_t greeting_ns = 10'000'000'000;
   /// How long a sender finds no room in a ring before it goes another way.
   std::uint64_t overflow_ns = overflow_after_ns;
   /// How long a send to a full socket is retried after the socket has last taken a datagram of this
@@ -106,6 +108,7 @@ struct context {
   bool asides = false;  ///< a peer has given a file (overflow.hpp)
   std::vector<completion_queue*> cqs;
   std::vector<std::shared_ptr<peer>> peers;
+  std::vector<std::shared_ptr<peer>> silent_peers;  ///< that have been asked, and not answered yet
   std::vector<std::unique_ptr<xrc_domain>> xrc_domains;
   /// How often each entry has been used, by a QP or by its next life after a reset.
   zero_array<std::uint32_t> qp_uses{max_qps};

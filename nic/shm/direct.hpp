@@ -41,6 +41,11 @@ int kicks_of(ibv_context* context) noexcept;
 /// A peer has rung for the queue, and neither an arming nor the device's thread has answered since.
 bool was_rung(ibv_cq* cq) noexcept;
 
+/// modify_qp to RTR answers ETIMEDOUT for a peer's process that has not answered for a tenth of a
+/// second, not for 10 s, and waits on when it is called again: for a thread that connects many, one
+/// of which may be stopped. Before the first connection.
+void peers_may_be_silent(ibv_context* context) noexcept;
+
 /// Number of asynchronous events raised so far on the context. A poll loop compares it with what it
 /// last saw (one load) and calls get_async_event only then. A peer's death raises
 /// IBV_EVENT_QP_FATAL on every QP connected to it within a second.
@@ -51,10 +56,11 @@ const std::atomic<std::uint32_t>& datagrams_pending(ibv_context* context) noexce
 
 /// Maps the peer's registered memory [addr, addr+bytes) of key rkey into this process, where a
 /// memfd is behind it. Otherwise it answers null, with errno ETIMEDOUT if the peer has not answered
-/// in time (it may be stopped), ESRCH if its process has ended, 0 if the peer does not show it so,
-/// or why this process cannot map it. A shortage is waited for, two seconds at most. The mapping
-/// lives until the QP is destroyed. Set-up only.
-void* map_remote(ibv_qp* qp, std::uint64_t addr, std::size_t bytes, std::uint32_t rkey) noexcept;
+/// within patience_ns (it may be stopped; the next call takes its answer), ESRCH if its process has
+/// ended, 0 if the peer does not show it so, or why this process cannot map it. A shortage is
+/// waited for, two seconds at most. The mapping lives until the QP is destroyed. Set-up only.
+void* map_remote(ibv_qp* qp, std::uint64_t addr, std::size_t bytes, std::uint32_t rkey,
+                 std::uint64_t patience_ns = 2'000'000'000) noexcept;
 /// Whether an errno of that call, or of modify_qp to RTR, says that the peer's process has ended.
 /// All others are about this process and this machine.
 [[nodiscard]] bool means_gone(int code) noexcept;

@@ -26,17 +26,16 @@
 namespace penstock::nic::shm {
 namespace {
 
-constexpr int answer_ms = 10'000;                     // set-up waits no longer
 constexpr std::uint64_t shortage_ns = 2'000'000'000;  // of descriptors or memory: tried again
+constexpr std::uint64_t silence_ns = 10'000'000'000;  // of a peer: told in a line
 
 /// A connected socket to the context of that name, or -1 with errno.
-int connect_to(const nonce& name) noexcept {
+int connect_to(const nonce& name, std::uint64_t until) noexcept {
   const int s =
       opened("socket", ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (s < 0) return -1;
   const socket_name at = name_of(name, "");
   const sockaddr_un address = address_of(at);
-  const std::uint64_t until = now_ns() + std::uint64_t{answer_ms} * 1'000'000;
   while (asked("connect", ::connect(s, reinterpret_cast<const sockaddr*>(&address), at.length)) !=
          0) {
     if (meaning_of(errno) == meaning::later && now_ns() < until) {  // its backlog is full: wait
@@ -67,28 +66,39 @@ int map_arena(peer& p, int fd) noexcept {
   return h.magic == arena_magic && h.version == arena_version && h.name == p.name ? 0 : EPROTO;
 }
 
-int greet(peer& p) noexcept {
-  p.socket = kept(connect_to(p.name));
-  if (p.socket < 0) return errno;
-  // Any process can bind an abstract name: only a process of this user is believed.
-  if (const int e = same_user(p.socket, &p.pid)) return e;
+/// Says hello, and takes what the answer tells of the peer.
+int hear_answer(peer& p, std::uint64_t until) noexcept {
   reply a;
   int fd = -1;
-  int e = p.ask(p.make(request_kind::hello, 0, 0), a, &fd);
+  int e = p.ask(p.make(request_kind::hello, 0, 0), a, &fd, until);
   if (e == 0) e = a.error;
   if (e == 0 && (fd < 0 || a.name != p.name)) e = EPROTO;
   if (e == 0) e = map_arena(p, fd);
   if (fd >= 0) ::close(fd);
+  if (e != 0) return e;
   // The peer has just answered, so the process id is still its own.
-  if (e == 0 && p.pid > 0)
+  if (p.pid > 0)
     p.process = kept(above_stdio(static_cast<int>(::syscall(SYS_pidfd_open, p.pid, 0))));
   p.proof_address = a.value;
   p.proof = a.proof;
+  if (a.barrier == 0) p.self.timed_bells.store(true, std::memory_order_relaxed);
+  return 0;
+}
+
+/// Makes the peer's acquaintance. After ETIMEDOUT the next call goes on from there.
+int greet(peer& p) noexcept {
+  const std::uint64_t until = now_ns() + p.self.greeting_ns;
+  if (p.socket < 0) {
+    p.socket = kept(connect_to(p.name, until));
+    if (p.socket < 0) return errno;
+    // Any process can bind an abstract name: only a process of this user is believed.
+    if (const int e = same_user(p.socket, &p.pid)) return e;
+  }
+  int e = p.base != nullptr ? 0 : hear_answer(p, until);
   // So a first access to its memory needs no answer: it may be stopped by then.
   reply moved;
   if (e == 0 && p.self.moves_memory.load(std::memory_order_relaxed))
-    e = p.ask(p.make(request_kind::moved_file, 0, 0), moved, &p.moved_fd);
-  if (a.barrier == 0) p.self.timed_bells.store(true, std::memory_order_relaxed);
+    e = p.ask(p.make(request_kind::moved_file, 0, 0), moved, &p.moved_fd, until);
   return e;
 }
 
@@ -135,11 +145,9 @@ void peer::tell(const request& q) noexcept {
   }
 }
 
-int peer::ask(const request& q, reply& a, int* fd) noexcept {
-  const std::uint64_t until = now_ns() + std::uint64_t{answer_ms} * 1'000'000;
-  std::uint64_t ticket = 0;
+int peer::ask(const request& q, reply& a, int* fd, std::uint64_t until) noexcept {
   for (;;) {
-    const int e = ask_later(q, nullptr, 0, a, nullptr, 0, fd, &ticket);
+    const int e = ask_later(q, nullptr, 0, a, nullptr, 0, fd, &asked_);
     if (e == 0 || e == EMFILE || (e != EINPROGRESS && meaning_of(e) != meaning::later)) return e;
     // What this machine is short of is named; else the peer did not answer.
     // relaxed: it is what a line says; another thread's question is short of the same
@@ -238,23 +246,41 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) {
       if (p->name == name && !p->dead.load(std::memory_order_relaxed)) return p;
     return nullptr;
   };
+  std::shared_ptr<peer> p;
   {
     const std::lock_guard guard(c.objects);
-    if (auto p = known()) return p;
+    if (auto met = known()) return met;
+    const auto silent =
+        std::ranges::find_if(c.silent_peers, [&](const auto& s) { return s->name == name; });
+    if (silent != c.silent_peers.end()) {
+      p = std::move(*silent);
+      c.silent_peers.erase(silent);
+    }
   }
   // Two threads may both connect; the second one's peer is dropped below.
-  std::shared_ptr<peer> p;
-  int e;
-  const std::uint64_t until = now_ns() + shortage_ns;
+  int e = 0;
+  const std::uint64_t begun = now_ns();
   do {
-    p = std::make_shared<peer>(c);
-    p->name = name;
-    p->bell = name_of(name, "-bell");
-    p->direct_bell = name_of(name, "-direct");
+    if (e != 0 || !p) {
+      p = std::make_shared<peer>(c);
+      p->name = name;
+      p->bell = name_of(name, "-bell");
+      p->direct_bell = name_of(name, "-direct");
+      p->silent_since_ns = begun;
+    }
     e = greet(*p);
-  } while (e != 0 && e != ETIMEDOUT && meaning_of(e) == meaning::later && now_ns() < until &&
-           ::poll(nullptr, 0, 10) == 0);
+  } while (e != 0 && e != ETIMEDOUT && meaning_of(e) == meaning::later &&
+           now_ns() - begun < shortage_ns && ::poll(nullptr, 0, 10) == 0);
   if (e != 0 && meaning_of(e) == meaning::gone) return errno = EHOSTUNREACH, nullptr;
+  bool tell = e != 0;
+  if (e == ETIMEDOUT) {
+    tell = now_ns() - p->silent_since_ns >= silence_ns;
+    if (tell) p->silent_since_ns = now_ns();
+    const std::lock_guard guard(c.objects);
+    make_room(c.silent_peers);
+    c.silent_peers.push_back(std::move(p));
+  }
+  if (e != 0 && !tell) return errno = e, nullptr;
   if (e != 0) {
     const failure why{"shm0: a peer cannot be reached", e,
                       e == ETIMEDOUT ? "is it stopped?"

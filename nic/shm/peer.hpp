@@ -26,6 +26,7 @@ struct peer {
   nonce name;
   socket_name bell{}, direct_bell{};
   std::uint64_t id = 0;
+  std::uint64_t silent_since_ns = 0;  ///< when it was first asked; or told in a line to be silent
   int socket = -1;
   pid_t pid = 0;
   int process = -1;           ///< a pidfd: the end is noticed even if a child keeps the socket open
@@ -48,10 +49,11 @@ struct peer {
   /// Sends a request that has no answer. It is not sent again when the socket is full: the peer
   /// then has unread requests and will look at its bells anyway.
   void tell(const request& q) noexcept;
-  /// Sends a request and waits for its answer, for at most 10 s; set-up only. 0 or an errno;
-  /// meaning_of() says whether the peer has ended. A shortage that passes within seconds is not an
-  /// error. A descriptor that comes along is stored in *fd (else -1).
-  int ask(const request& q, reply& a, int* fd) noexcept;
+  /// Sends a request and waits for its answer until that time; set-up only, one thread at a time. 0
+  /// or an errno; after ETIMEDOUT the same call waits on. meaning_of() says whether the peer has
+  /// ended. A shortage that passes within seconds is not an error. A descriptor that comes along is
+  /// stored in *fd (else -1).
+  int ask(const request& q, reply& a, int* fd, std::uint64_t until_ns) noexcept;
   /// Sends a request without waiting, or looks for its answer. EINPROGRESS: it has not come yet;
   /// the same call is to be made again, when the pusher thread or a poll comes by. *ticket is 0 for
   /// a new question, and is 0 again when it has been answered. A queue pair has one question of a
@@ -102,14 +104,15 @@ struct peer {
 
   std::mutex talk_;
   std::uint64_t serial_ = 0;
+  std::uint64_t asked_ = 0;       ///< ask()'s question
   std::atomic<int> short_of_{0};  ///< why the last question has not gone, if not for want of room
   std::unordered_map<std::uint64_t, question> questions_;  ///< by queue pair or region, and kind
   std::vector<std::byte> arriving_;  ///< an answer's payload; empty until one is asked for
 };
 
 /// The peer of that name, connected on first use. Null with errno: EHOSTUNREACH (no such context),
-/// EACCES (another user's), ETIMEDOUT; or why this process cannot. Waits for the peer's service
-/// thread; set-up only.
+/// EACCES (another user's), ETIMEDOUT (it has not answered for context::greeting_ns; the next call
+/// waits on); or why this process cannot. Waits for the peer's service thread; set-up only.
 std::shared_ptr<peer> find_peer(context& c, const nonce& name);
 
 }  // namespace penstock::nic::shm

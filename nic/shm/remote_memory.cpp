@@ -199,26 +199,29 @@ void admit_peers() noexcept {
   (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
-void* map_remote(ibv_qp* handle, std::uint64_t addr, std::size_t bytes,
-                 std::uint32_t rkey) noexcept {
+void* map_remote(ibv_qp* handle, std::uint64_t addr, std::size_t bytes, std::uint32_t rkey,
+                 std::uint64_t patience_ns) noexcept {
   queue_pair& qp = of(handle);
   const hold guard(qp.sending);
   errno = ESRCH;
   if (!qp.remote || qp.remote->dead.load(std::memory_order_relaxed)) return nullptr;
   std::shared_ptr<peer::mapping> m;
-  const std::uint64_t until = now_ns() + 2'000'000'000;
-  do {
+  const std::uint64_t begun = now_ns();
+  constexpr std::uint64_t shortage_ns = 2'000'000'000;
+  for (std::uint64_t limit_ns = patience_ns;;) {
     errno = 0;
     m = map_region(qp, rkey);
     if (m || errno == 0) break;
     if (errno == EINPROGRESS)
       (void)wait_readable(qp.remote->socket, 1);
     else if (meaning_of(errno) == meaning::later)
-      ::poll(nullptr, 0, 10);
+      limit_ns = shortage_ns, ::poll(nullptr, 0, 10);
     else
       break;
-    if (now_ns() >= until) errno = ETIMEDOUT;
-  } while (errno != ETIMEDOUT);
+    if (now_ns() - begun < limit_ns) continue;
+    errno = ETIMEDOUT;
+    break;
+  }
   if (!m || addr < m->address || bytes > m->bytes || addr - m->address > m->bytes - bytes)
     return nullptr;
   qp.kept.push_back(m);

@@ -142,6 +142,31 @@ TEST_CASE("a stopped peer is waited for, and goes on when it continues") {
   CHECK(s.received().status == IBV_WC_SUCCESS);
 }
 
+TEST_CASE("connecting to a stopped peer ends soon where peers may be silent, and then waits on") {
+  child c("echo");
+  side s;
+  shm::peers_may_be_silent(s.context);
+  for (std::uint64_t i = 0; i < 32; ++i) REQUIRE(s.receive(i, 200'000 + i * 64, 64) == 0);
+  const rig::card theirs = rig::exchange(c.socket, card_of(s));
+  ::kill(c.pid, SIGSTOP);
+  int status = 0;
+  REQUIRE(::waitpid(c.pid, &status, WUNTRACED) == c.pid);
+  const std::size_t before = descriptors();
+  for (int i = 0; i < 4; ++i) {
+    const std::uint64_t begin = penstock::now_ns();
+    REQUIRE(s.to_rtr(s.qp, theirs.gid, theirs.qpn) == ETIMEDOUT);
+    CHECK(penstock::now_ns() - begin < 5'000'000'000);  // a tenth of a second, where cores are free
+    CHECK(s.state() == IBV_QPS_INIT);
+  }
+  CHECK(descriptors() == before + 1);  // it is asked once
+  ::kill(c.pid, SIGCONT);
+  CHECK(rig::wait_for([&] { return s.to_rtr(s.qp, theirs.gid, theirs.qpn) == 0; }));
+  REQUIRE(s.to_rts(s.qp) == 0);
+  rig::meet(c.socket);
+  REQUIRE(s.send(1, 0, 8) == 0);
+  CHECK(s.received().status == IBV_WC_SUCCESS);
+}
+
 // A word that the device may write at this time, as hardware would: ThreadSanitizer is not to look.
 __attribute__((no_sanitize("thread"))) static std::uint64_t written_by_device(const std::byte* at) {
   return *reinterpret_cast<const volatile std::uint64_t*>(at);

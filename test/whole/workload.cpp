@@ -72,8 +72,7 @@ static void draw_faults(plan& p, numbers& draw) {
   }
   if (draw.one_in(12)) {
     p.wedged_rank = static_cast<std::uint32_t>(draw.below(p.ranks));
-    // A connector that has heard its hello asks it for 10 s at most, twice in a row at times.
-    p.wedged_ns = 40'000'000'000 + draw.below(30'000'000'000);
+    p.wedged_ns = 2'000'000'000 + draw.below(8'000'000'000);
     return;
   }
   if (!draw.one_in(3)) return;

@@ -26,6 +26,7 @@ result<std::unique_ptr<near_device>> near_device::open(const settings& s, bool w
   auto n = std::make_unique<near_device>();
   n->device = std::move(*d);
   n->events = &nic::shm::event_count(n->device.context);
+  nic::shm::peers_may_be_silent(n->device.context);
   n->pd = n->device.verbs->alloc_pd(n->device.context);
   if (n->pd == nullptr) return failure{"ibv_alloc_pd on shm0", errno, what_to_raise(errno)};
   if (with_channel) n->channel = n->device.verbs->create_comp_channel(n->device.context);

@@ -13,9 +13,10 @@ namespace penstock::conduit::PENSTOCK_ABI {
 // Maps p's buffers, which stand at `base` in its own address space; false: errno says why. Threads
 // in request_in, in reply_in and the connector's may come here at once; the device gives all one
 // address.
-bool ring_path::map_large(peer& p, std::uint64_t base, std::uint32_t key) noexcept {
-  auto* const here = static_cast<std::byte*>(
-      nic::shm::map_remote(p.lanes[lane_request].qp, base, large_buffers::bytes(), key));
+bool ring_path::map_large(peer& p, std::uint64_t base, std::uint32_t key,
+                          std::uint64_t patience_ns) noexcept {
+  auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
+      p.lanes[lane_request].qp, base, large_buffers::bytes(), key, patience_ns));
   if (here == nullptr) return false;
   if (c_.offers()) large_buffers::ready_offers(here);
   p.large_base.store(base, std::memory_order_relaxed);
@@ -38,7 +39,7 @@ bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
     c_.peer_failed(p, core::malformed);
   wire::large_block where;
   std::memcpy(&where, l.find(const_cast<std::byte*>(m.slot->body), m.data).fixed, sizeof where);
-  if (map_large(p, where.base, where.key)) return true;
+  if (map_large(p, where.base, where.key, while_polling_ns)) return true;
   const int e = errno;
   if (e == ETIMEDOUT) return false;
   // A rank that has left has said so behind this message; others tell of a death.

@@ -143,11 +143,14 @@ class path_by<way::rings> {
   void tidy(domain& d, std::uint32_t tag) noexcept;
   void tidy_requests(inside<end_of::request_out> in, peer& p) noexcept;
   void tidy_replies(inside<end_of::request_in> in, peer& p) noexcept;
-  result<void> map_segment(peer& p) noexcept;
+  /// How long the device waits for a peer that shows it memory, which may be stopped.
+  static constexpr std::uint64_t while_connecting_ns = 100'000'000, while_polling_ns = 1'000'000;
+  result<void> map_segment(peer& p, std::uint64_t patience_ns) noexcept;
   static void wake(peer& p) noexcept;
   bool run_plain_medium(nic::shm::ring_rx& rx, token_state& t, relieved_end& e) noexcept;
   // large.cpp
-  bool map_large(peer& p, std::uint64_t base, std::uint32_t key) noexcept;
+  bool map_large(peer& p, std::uint64_t base, std::uint32_t key,
+                 std::uint64_t patience_ns) noexcept;
   [[gnu::noinline]] bool may_take_large(peer& p, nic::shm::ring_rx& rx,
                                         std::uint64_t word) noexcept;
   [[gnu::noinline]] bool run_large(token_state& t, codec::parts at, relieved_end& e) noexcept;

@@ -263,10 +263,10 @@ void ring_path::attached(peer& p) noexcept {
 result<void> ring_path::reached(peer& p) noexcept {
   if (p.segment_bytes.load(std::memory_order_relaxed) != 0 &&
       p.segment_here.load(std::memory_order_relaxed) == nullptr)
-    if (auto r = map_segment(p); !r) return r;
+    if (auto r = map_segment(p, while_connecting_ns); !r) return r;
   // If the buffers cannot be mapped now, the first message that needs them tries again.
   if (p.buffers_base != 0 && p.large_here.load(std::memory_order_relaxed) == nullptr)
-    (void)map_large(p, p.buffers_base, p.buffers_rkey);
+    (void)map_large(p, p.buffers_base, p.buffers_rkey, while_connecting_ns);
   PENSTOCK_ASSERT(p.request_tx.seen() != nullptr, ==, true);
   // R3 ready  release p.stream  -> A3 (ring_path_inl.hpp, credit_flow.cpp)
   p.stream.store(p.request_tx.seen(), std::memory_order_release);
@@ -276,10 +276,10 @@ result<void> ring_path::reached(peer& p) noexcept {
 // A process shows its memory only to a queue pair that it has bound. So this is called after p's
 // hello has said so, or after a message of p has come. Any thread may call it; the device gives all
 // the same address.
-result<void> ring_path::map_segment(peer& p) noexcept {
+result<void> ring_path::map_segment(peer& p, std::uint64_t patience_ns) noexcept {
   auto* const here = static_cast<std::byte*>(nic::shm::map_remote(
       p.lanes[lane_request].qp, reinterpret_cast<std::uintptr_t>(p.segment_base), p.segment_mapped,
-      p.map_rkey));
+      p.map_rkey, patience_ns));
   if (here == nullptr)
     return failure{"the segment of rank " + std::to_string(p.rank) + " cannot be mapped", errno,
                    nic::shm::means_gone(errno) ? "its process has ended" : what_to_raise(errno)};
@@ -290,7 +290,7 @@ result<void> ring_path::map_segment(peer& p) noexcept {
 
 std::byte* ring_path::segment_for_reply(peer& p) noexcept {
   for (long_wait named(c_.waits(), wait_for::mapping, p.rank);; named.step()) {
-    const auto mapped = map_segment(p);
+    const auto mapped = map_segment(p, while_polling_ns);
     if (mapped) return p.segment_here.load(std::memory_order_relaxed);
     const failure& why = mapped.error();
     if (nic::shm::means_gone(why.code)) c_.peer_failed(p, why.message().c_str());
