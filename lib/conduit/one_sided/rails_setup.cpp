@@ -7,6 +7,7 @@
 #include "lib/base/shortage.hpp"
 #include "lib/conduit/one_sided/rails_inl.hpp"
 #include "lib/conduit/peer/core_inl.hpp"
+#include "nic/shm/direct.hpp"
 
 namespace penstock::conduit::PENSTOCK_ABI {
 namespace {
@@ -69,6 +70,7 @@ result<std::unique_ptr<rails::rail>> rails::open_rail(const settings& s, unsigne
                    "name each port once"};
   if (d.shared_memory && core_.membership().host_size() != core_.size())
     return failure{"shm0 reaches the processes of one host, and this job has several", 0, ""};
+  if (d.shared_memory) nic::shm::peers_may_be_silent(d.context);
   if (!never_waits(d.context->async_fd)) return failure{"fcntl on its events", errno, ""};
   r->pd = d.verbs->alloc_pd(d.context);
   if (r->pd == nullptr) return failure{"ibv_alloc_pd", errno, what_to_raise(errno)};
