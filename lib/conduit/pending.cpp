@@ -211,9 +211,12 @@ void pending_requests::send_handed(peer& p) noexcept {
     });
     // Another thread is inside again, and sends the rest when it leaves, unless it has left
     // meanwhile.
-    if (!held || !p.request_out.try_enter_or_ask(tag)) return;
-    p.request_out.leave(tag);
-  } while (true);
+    if (held) {
+      if (!p.request_out.try_enter_or_ask(tag)) return;
+      p.request_out.leave(tag);
+    }
+    // This thread was inside for each try, and may have been asked meanwhile.
+  } while (p.request_out.asked());
 }
 
 // Those that a thread inside an end was asked to send are left to it, but for one call in
