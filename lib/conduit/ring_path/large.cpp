@@ -42,8 +42,9 @@ bool ring_path::may_take_large(peer& p, nic::shm::ring_rx& rx, std::uint64_t wor
   if (map_large(p, where.base, where.key, while_polling_ns)) return true;
   const int e = errno;
   if (e == ETIMEDOUT) return false;
-  // A rank that has left has said so behind this message; others tell of a death.
-  if (nic::shm::means_gone(e)) return true;
+  // A rank that has left has said so behind this message; others tell of a death. One that closes
+  // its endpoint while this rank leaves, too, refuses: what its handlers sent last is lost.
+  if (nic::shm::means_gone(e) || (e == 0 && c_.closing())) return true;
   if (e == 0) c_.peer_failed(p, "it does not show its buffers of large messages");
   const failure why{"mmap of its buffers of large messages", e, what_to_raise(e)};
   fatal(1, "no connection to rank %u: %s", p.rank, why.message().c_str());
