@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lib/base/log.hpp"
+#include "lib/base/no_memory.hpp"
 #include "lib/conduit/collective/departure.hpp"
 #include "lib/conduit/engine.hpp"
 
@@ -127,6 +128,7 @@ void quiescence::complete(questions& all) const {
 
 status quiescence::wait() noexcept {
   if (running != nullptr) return status::in_handler;
+  const doing now{"asking in quiet()"};  // it allocates
   for (unsigned empty = 0;
        core_.handed().load(std::memory_order_relaxed) != 0;)  // they are not counted as sent yet
     if (const status s = engine_.limited_step(empty, false); s != status::ok) return s;
