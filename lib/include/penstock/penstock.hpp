@@ -431,7 +431,7 @@ class endpoint {
   /// wait for requests that other threads of this process send meanwhile. It polls; the targets
   /// have to poll, too, and need no call of their own. It must not be called in a handler.
   /// peer_dead: a target has gone. Cost: one or two round trips to each rank that a request has
-  /// gone to.
+  /// gone to; those of the library's own, such as a barrier's, count.
   status quiet() noexcept;
   /// Returns when every rank has called it. That says nothing of messages, for which quiet() is
   /// there. It is collective, polls, and must not be called in a handler. peer_dead: a rank has
