@@ -278,7 +278,7 @@ std::shared_ptr<peer> find_peer(context& c, const nonce& name) {
     if (tell) p->silent_since_ns = now_ns();
     const std::lock_guard guard(c.objects);
     make_room(c.silent_peers);
-    c.silent_peers.push_back(std::move(p));
+    c.silent_peers.push_back(p);
   }
   if (e != 0 && !tell) return errno = e, nullptr;
   if (e != 0) {
