@@ -97,6 +97,7 @@ class connections {
   result<void> connect_self(connecting in, peer& p) noexcept;
 
   // parting.cpp
+  static void keep_for_wish(connecting in, peer& p) noexcept;
   void begin_parting(connecting in, peer& p) noexcept;
   void look_again(connecting, peer& p) noexcept;
   void see_to_parting(connecting in, peer& p) noexcept;

@@ -234,6 +234,7 @@ void connector::remind_peers(connecting in) noexcept {
     const std::uint64_t waited = now - p.side[in].since_ns;
     if ((p.side[in].awaited & ~ready_lanes(p)) == 0 || core_.is_gone(p.rank)) {
       p.side[in].awaited = 0;
+      all_.keep_for_wish(in, p);
       if (p.side[in].warned && !core_.is_gone(p.rank))
         log(log_level::info, "rank %u has answered after %.1f s", p.rank,
             static_cast<double>(waited) * 1e-9);

@@ -44,6 +44,9 @@ namespace {
 // A connection that was used later than this is not asked to go; and how long one is left alone
 // after it was found busy.
 constexpr std::uint64_t idle_ns = 20'000'000;
+// How long one is kept that this side has wished for, and not used yet: its program may be slow to
+// run again, and would wish for it anew each time.
+constexpr std::uint64_t wish_ns = 1'000'000'000;
 // How long an ask lasts: a program that polls seldom need not be asked on.
 constexpr std::uint64_t ask_ns = 1'000'000'000;
 constexpr std::uint64_t repeat_ns = 20'000'000;  // hellos of a parting
@@ -241,7 +244,13 @@ bool connections::hear_parting(connecting in, peer& p, const hello& h) noexcept 
   return p.parting.load(std::memory_order_relaxed) == parting_state::none;
 }
 
+void connections::keep_for_wish(connecting in, peer& p) noexcept {
+  p.side[in].wish_until_ns = now_ns() + wish_ns;
+  p.side[in].wish_used = used_so_far(p);
+}
+
 bool connections::may_part(connecting in, const peer& p) const noexcept {
+  if (p.side[in].wish_used == used_so_far(p) && now_ns() < p.side[in].wish_until_ns) return false;
   return p.posts() && p.side[in].connected && p.side[in].awaited == 0 &&
          p.parting.load(std::memory_order_relaxed) == parting_state::none &&
          (p.ready.load(std::memory_order_relaxed) & basic_lanes) == basic_lanes && parts_;
@@ -257,13 +266,15 @@ std::uint64_t connector::see_to_partings(connecting in) noexcept {
   const std::uint32_t count = all_.connections_.load(std::memory_order_relaxed);
   if (count > connections_before_) part_look_ns_ = 0, look_pause_ns_ = shortest_look_ns;
   connections_before_ = count;
-  if (now >= part_look_ns_ && !hushed()) {
+  const bool looks = !hushed();
+  if (looks && now >= part_look_ns_) {
     const bool begun = begin_partings(in, limit, now);
     look_pause_ns_ = begun ? shortest_look_ns : std::min(look_pause_ns_ * 2, longest_look_ns);
     part_look_ns_ = now + look_pause_ns_;
   }
-  if (!all_.parting_.empty()) return std::min(part_look_ns_, now + repeat_ns);
-  return count > limit ? part_look_ns_ : 0;
+  const std::uint64_t look = looks && count > limit ? part_look_ns_ : 0;
+  if (all_.parting_.empty()) return look;
+  return look == 0 ? now + repeat_ns : std::min(look, now + repeat_ns);
 }
 
 // Notes which peers have been used, and asks those that have been idle longest. True: there were

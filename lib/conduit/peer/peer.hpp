@@ -213,11 +213,12 @@ struct alignas(cache_line) peer {
     std::uint64_t hello_at_ns = 0;     ///< when the last hello went out
     std::uint64_t reminder_ns = 0;     ///< how long until the next one
     // With a limit on connections (parting.hpp).
-    std::uint32_t generation = 0;            ///< of the queue pairs
-    std::uint32_t ask = 0;                   ///< odd: an ask of the lower rank is under way
-    std::uint64_t used = 0;                  ///< work requests to it, at the last look
-    std::uint64_t used_ns = 0;               ///< the look at which that last changed
-    std::uint64_t spared_until_ns = 0;       ///< it is not asked before this time
+    std::uint32_t generation = 0;                    ///< of the queue pairs
+    std::uint32_t ask = 0;                           ///< odd: an ask of the lower rank is under way
+    std::uint64_t used = 0;                          ///< work requests to it, at the last look
+    std::uint64_t used_ns = 0;                       ///< the look at which that last changed
+    std::uint64_t spared_until_ns = 0;               ///< it is not asked before this time
+    std::uint64_t wish_used = 0, wish_until_ns = 0;  ///< as `used`, when a wish for it came true
     std::uint64_t leader_told_until_ns = 0;  ///< the lower rank was told of the wish to part
     std::uint64_t part_until_ns = 0;         ///< an ask is given up at this time
     std::uint64_t part_said_ns = 0;          ///< when it was last said
