@@ -125,6 +125,11 @@ int run_one(const options& o) {
     for (auto& one : parties) ranks.emplace_back([&one] { one->run(); });
     for (auto& t : ranks) t.join();
     if (l.finished() != p.ranks) fail("EXIT", "a rank has not told that it leaves");
+    for (rank_id from = 0; from < p.ranks; ++from)
+      for (rank_id to = 0; to < p.ranks; ++to)
+        if (!p.breaks && !r.all_handled(from, to))
+          fail("LOST", "what rank " + std::to_string(from) + " sent to rank " + std::to_string(to) +
+                           " before both left was not handled");
     if (launching.joinable()) end_well(p, "ok, before its death");
   }
   if (p.differs) fail("DIFFERS", "a setting differs, and nobody says so");

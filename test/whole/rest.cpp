@@ -1,7 +1,9 @@
 // Where the credits of all ranks lie when none has anything under way.
+// This file alone is compiled without access control, as ranks.cpp is.
 #include <string>
 #include <vector>
 
+#include "nic/shm/srq.hpp"
 #include "test/conduit/credit_access.hpp"
 #include "test/whole/workload.hpp"
 
@@ -20,12 +22,45 @@ std::string unless_all(std::int64_t there, std::int64_t all, const char* what) {
   return there == all ? std::string() : std::to_string(there) + " of " + std::to_string(all) + what;
 }
 
+/// All receives of a queue are posted, but for those that threads hold.
+template <class Held>
+std::string unless_posted(conduit::engine& e, ibv_srq* srq, std::uint32_t all, const char* what,
+                          Held&& held) {
+  std::int64_t there = nic::shm::of(srq).works.size();
+  for (const auto& of : e.core_.pollers_)
+    if (of) there += held(of[0]);
+  return unless_all(there, all, what);
+}
+std::string receives_away(conduit::engine& e, const queues::message_queues& q) {
+  std::string why =
+      unless_posted(e, q.reply_srq, q.replies_posted_, " receives for replies are posted or held",
+                    [](const conduit::poller& p) { return p.late_receives; });
+  for (const unsigned i : {0u, 1u})
+    if (const auto& pool = i == 0 ? q.small : q.bulk; pool && why.empty())
+      why = unless_posted(e, pool->srq(), pool->count_, " receives for requests are posted or held",
+                          [i](const conduit::poller& p) { return p.held[i].count; });
+  return why;
+}
+
+/// Buffers of large Mediums are free, or their targets have told that they are.
+std::string buffers_away(conduit::large_buffers& b) {
+  if (!b.made_) return {};
+  for (unsigned i = 0; i < b.count; ++i) {
+    const std::uint64_t s = b.use_[i].state();
+    if (conduit::buffer_use::is_out(s) &&
+        b.use_[i].look(s, b.word(i)).what != conduit::buffer_use::end::told)
+      return "buffer " + std::to_string(i) + " of large Mediums is in use";
+  }
+  return {};
+}
+
 /// Of chunks and tickets all are free when nothing is under way, but for the chunks that threads
 /// keep for their next replies.
 std::string chunks_away(conduit::engine& e) {
   auto& home = *conduit::test_access::channel(e, 0).home;
   const auto& room = home.transfer_room;
   std::string why = unless_all(room.free(), room.tickets(), " tickets of transfers are free");
+  if (why.empty()) why = buffers_away(e.core_.large());
   if (home.queues == nullptr || home.queues->request_chunks == nullptr) return why;
   auto &requests = *home.queues->request_chunks, &replies = *home.queues->reply_chunks;
   const auto& sends = home.queues->send_room;
@@ -35,6 +70,7 @@ std::string chunks_away(conduit::engine& e) {
     why = unless_all(free_of(replies) + conduit::test_access::replies_kept(e), replies.chunks(),
                      " chunks for replies are free or kept");
   if (why.empty()) why = unless_all(sends.free(), sends.tickets(), " tickets of sends are free");
+  if (why.empty()) why = receives_away(e, *home.queues);
   return why;
 }
 

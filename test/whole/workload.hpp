@@ -20,9 +20,12 @@ namespace penstock::whole {
 struct plan {
   std::uint64_t seed = 1;
   std::uint32_t ranks = 8;
-  std::uint32_t messages = 40;  ///< of each thread
-  std::uint32_t threads = 1;    ///< of each rank
-  int processors = 1;           ///< that the ranks believe there are
+  std::uint32_t messages = 40;   ///< of each thread
+  std::uint32_t threads = 1;     ///< of each rank
+  int processors = 1;            ///< that the ranks believe there are
+  bool handlers_wait = false;    ///< some of them for long
+  std::uint32_t barriers = 0;    ///< in a row, in the middle of what a rank does
+  std::uint32_t last_words = 0;  ///< requests of each rank that it sends just before it leaves
   setting_overrides settings;
   bool breaks = false;   ///< a device fails: the job is right, or ends with a line or a status
   bool differs = false;  ///< a rank has another value of a setting: the job ends
@@ -32,6 +35,7 @@ struct plan {
   std::uint32_t dying_rank = no_rank;    ///< is killed at about that turn; no_rank: none is
   std::uint64_t dies_at_turn = 0;
   std::uint64_t hangs_ns = 0, told_after_ns = 0;  ///< before its death, and the job's end after it
+  bool sockets_stay = false;                      ///< only the launcher tells of its death
   std::uint32_t wedged_rank = no_rank;            ///< is stopped for long, and nobody sends to it
   std::uint64_t wedged_ns = 0;
 };
@@ -43,10 +47,14 @@ struct record {
   explicit record(std::uint32_t ranks)
       : sent(ranks, std::vector<std::uint32_t>(ranks)),
         seen(ranks, std::vector<std::vector<bool>>(ranks)),
-        added(ranks) {}
+        added(ranks),
+        barriers(ranks) {}
+  /// All requests of that source to that target have been handled.
+  [[nodiscard]] bool all_handled(rank_id source, rank_id target) const;
   std::vector<std::vector<std::uint32_t>> sent;      ///< by source and target
   std::vector<std::vector<std::vector<bool>>> seen;  ///< by target and source: each message
   std::vector<std::uint64_t> added;                  ///< by target: to its word
+  std::vector<std::uint32_t> barriers;               ///< by rank: that it has come to
   std::vector<conduit::engine*> engines;             ///< for the look at rest
   std::uint32_t ended = 0, lines = 0;  ///< ranks, and those that a line of the library's has ended
   std::uint32_t met = 0;               ///< ranks that the first barrier has let go
@@ -85,7 +93,8 @@ class party {
   void put_and_get(std::uint32_t worker, numbers& draw);
   void add_to_a_word(numbers& draw);
   void check_rest();
-  [[nodiscard]] bool all_handled(rank_id source, rank_id target) const;
+  void cross_barrier(const char* which);
+  void lose_turns(std::uint64_t key) const;
   /// Polls until done() is true.
   template <class Done>
   void await(const char* what, Done&& done);
@@ -112,6 +121,7 @@ class party {
   payload_handler<std::uint32_t, std::uint32_t, std::uint32_t> medium_, long_;
   short_handler<std::uint32_t, std::uint32_t> short_answer_;
   payload_handler<std::uint32_t, std::uint32_t> medium_answer_, long_answer_;
+  std::vector<std::byte*> segments_;             // of all ranks
   std::vector<std::array<bool, slots>> in_use_;  // slots at each target
   std::array<bool, slots> answer_in_use_{};
   std::uint32_t expected_ = 0, answers_ = 0, working_ = 0;
